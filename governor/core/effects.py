@@ -1,0 +1,146 @@
+"""Everything the engine can answer, in the past tense: the shells carry these out.
+
+It knows what happened. It must never know who is told, or how.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from governor.core.types import Claim, Denial, Ended, EndReason, Grant, LeaseId, Nanos, TicketId
+
+
+@dataclass(slots=True)
+class Granted:
+    """A ticket ended well. ``deadline`` is None when nothing was lent (rate limits only).
+
+    ``repeated``: the same request id was granted this lease before; nothing new was lent.
+    """
+
+    ticket: TicketId
+    lease: LeaseId
+    grants: tuple[Grant, ...]
+    deadline: Nanos | None
+    waited: Nanos
+    client: str
+    repeated: bool = False
+
+
+@dataclass(slots=True)
+class Denied:
+    """A ticket ended badly. ``claims`` is what it asked for, ``waited`` how long it stood in line."""
+
+    ticket: TicketId
+    denial: Denial
+    claims: tuple[Claim, ...]
+    waited: Nanos = 0
+
+
+@dataclass(slots=True)
+class Abandoned:
+    """A waiting ticket left the line unanswered, because whoever held it is gone."""
+
+    ticket: TicketId
+    claims: tuple[Claim, ...]
+    waited: Nanos
+
+
+@dataclass(slots=True)
+class Queued:
+    """A ticket stands in line; ``ahead`` others come before it in the longest of its lines.
+
+    ``not_before`` is the first instant at which it could be granted, as far as rate limits can tell.
+    """
+
+    ticket: TicketId
+    ahead: int
+    not_before: Nanos
+
+
+@dataclass(slots=True)
+class LeaseEnded:
+    """A lease ended, for its one reason. ``left`` is deadline - now: negative for one that expired late."""
+
+    lease: LeaseId
+    reason: EndReason
+    grants: tuple[Grant, ...]
+    client: str
+    held: Nanos
+    left: Nanos
+
+
+@dataclass(slots=True)
+class LeaseExtended:
+    """A lease was renewed with ``left`` to go, and now ends at ``deadline``."""
+
+    lease: LeaseId
+    grants: tuple[Grant, ...]
+    left: Nanos
+    deadline: Nanos
+
+
+class LeaseState(StrEnum):
+    """What became of one id of a Release or Renew."""
+
+    RELEASED = "released"
+    RENEWED = "renewed"
+    ENDED = "ended"
+    UNKNOWN = "unknown"
+    REFUSED = "refused"
+
+
+@dataclass(slots=True)
+class LeaseResult:
+    """The answer for one id. ``remaining`` is set when renewed, ``ended`` when it had ended before.
+
+    ``REFUSED`` carries the ``denial``: the length asked for is not allowed, and the lease lives on as it was.
+    """
+
+    lease: LeaseId
+    state: LeaseState
+    remaining: Nanos | None = None
+    ended: Ended | None = None
+    denial: Denial | None = None
+
+
+@dataclass(slots=True)
+class Released:
+    """The answer to one Release: a result for each id, in the order asked."""
+
+    results: tuple[LeaseResult, ...]
+
+
+@dataclass(slots=True)
+class Renewed:
+    """The answer to one Renew: a result for each id, in the order asked."""
+
+    results: tuple[LeaseResult, ...]
+
+
+@dataclass(slots=True)
+class Reconfigured:
+    """The new resources are in force; names by what happened to them. ``removed`` ones with leases still drain."""
+
+    added: tuple[str, ...]
+    changed: tuple[str, ...]
+    removed: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class ReconfigureRefused:
+    """Nothing was changed; each problem is a sentence that names the resource."""
+
+    problems: tuple[str, ...]
+
+
+Effect = (
+    Granted
+    | Denied
+    | Abandoned
+    | Queued
+    | LeaseEnded
+    | LeaseExtended
+    | Released
+    | Renewed
+    | Reconfigured
+    | ReconfigureRefused
+)

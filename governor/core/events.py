@@ -1,0 +1,82 @@
+"""Everything that can happen to the engine, as imperatives.
+
+It knows what may be asked of the engine. It must never know who asks or how the answer travels.
+"""
+
+from dataclasses import dataclass
+
+from governor.core.resource import ResourceSpec
+from governor.core.types import Claim, LeaseId, Nanos, Outcome, TicketId
+
+
+# Events are not frozen: several are made for each call, and freezing triples the cost. Nobody writes to them.
+@dataclass(slots=True)
+class Acquire:
+    """Ask for all of ``claims`` together, under a ``ticket`` number that was never used before.
+
+    ``wait``: None is the smallest ``max_wait`` of the resources, 0 does not wait; never longer than that ``max_wait``.
+    ``lease``: None is the shortest ``lease`` of the resources.
+    ``request_id``: unless empty, the same id from the same ``client`` gives the same lease or place in line.
+    """
+
+    ticket: TicketId
+    claims: tuple[Claim, ...]
+    client: str = ""
+    wait: Nanos | None = None
+    lease: Nanos | None = None
+    request_id: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(slots=True)
+class Abandon:
+    """Whoever held this ticket is gone. Safe in any state, and twice.
+
+    Waiting: it leaves the line. Granted, and nobody else holds a ticket to the same lease: the lease ends as
+    ``disconnected`` and what it spent of rate limits is refunded. To be sent only while the grant is undelivered.
+    """
+
+    ticket: TicketId
+
+
+@dataclass(slots=True)
+class Release:
+    """Give leases back; the answer has one result for each id."""
+
+    leases: tuple[LeaseId, ...]
+    outcome: Outcome = Outcome.UNKNOWN
+
+
+@dataclass(slots=True)
+class Renew:
+    """Extend leases to ``lease`` from now (None: as long as each was granted for); one result for each id."""
+
+    leases: tuple[LeaseId, ...]
+    lease: Nanos | None = None
+
+
+@dataclass(slots=True)
+class Wake:
+    """Time has passed; whatever is due by now happens. Every other event does that first, too."""
+
+
+@dataclass(slots=True)
+class Reconfigure:
+    """These are the resources from now on: all of it or, if it cannot be, nothing."""
+
+    resources: tuple[ResourceSpec, ...]
+
+
+@dataclass(slots=True)
+class Drain:
+    """Refuse all new asks and everybody who waits; leases go on and may be renewed and released."""
+
+
+@dataclass(slots=True)
+class ReserveIds:
+    """Lease ids up to and including ``ceiling`` may be given out: a higher one is on record for the next start."""
+
+    ceiling: LeaseId
+
+
+Event = Acquire | Release | Renew | Abandon | Wake | Reconfigure | Drain | ReserveIds

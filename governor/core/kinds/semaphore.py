@@ -1,0 +1,85 @@
+"""Semaphore: counts permits.
+
+It knows one number lent of another. It must never know who holds them or who waits.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from governor.core.limit import LimitSpec
+from governor.core.snapshot import MemberCounts
+from governor.core.types import Member, Nanos, Outcome
+
+
+@dataclass(slots=True, frozen=True)
+class SemaphoreSpec:
+    """``permits``: how many there are; None is unlimited, 0 closes it."""
+
+    kind: ClassVar[str] = "semaphore"
+    permits: int | None
+
+    def build(self, now: Nanos) -> "Semaphore":
+        """The semaphore with everything free."""
+        del now
+        return Semaphore(self)
+
+
+class Semaphore:
+    """The state of one semaphore."""
+
+    __slots__ = ("_permits", "in_use")
+    lends: ClassVar[bool] = True
+
+    def __init__(self, spec: SemaphoreSpec) -> None:
+        self._permits = spec.permits
+        self.in_use = 0
+
+    @property
+    def capacity(self) -> int | None:
+        """Permits in all; None is unlimited."""
+        return self._permits
+
+    def available(self, now: Nanos) -> int | None:
+        """The largest ask that could be taken now."""
+        del now
+        return None if self._permits is None else max(0, self._permits - self.in_use)
+
+    def can_take(self, permits: int, now: Nanos) -> bool:
+        """Whether ``permits`` are free."""
+        del now
+        return self._permits is None or self.in_use + permits <= self._permits
+
+    def not_before(self, permits: int, ahead: int, now: Nanos) -> Nanos:
+        """Now: something may come back at any instant."""
+        del permits, ahead
+        return now
+
+    def wake_at(self, permits: int, now: Nanos) -> Nanos | None:
+        """Time frees nothing here."""
+        return now if self.can_take(permits, now) else None
+
+    def members(self, now: Nanos) -> MemberCounts | None:
+        """A semaphore has none."""
+        del now
+
+    def take(self, permits: int, now: Nanos) -> tuple[Member, ...]:
+        """Lend ``permits``."""
+        del now
+        self.in_use += permits
+        return ()
+
+    def put_back(self, permits: int, members: tuple[Member, ...], now: Nanos) -> None:
+        """Undo a take."""
+        del members, now
+        self.in_use -= permits
+
+    def give_back(self, permits: int, members: tuple[Member, ...], outcome: Outcome, now: Nanos) -> None:
+        """Take permits back; how they were used makes no difference."""
+        del outcome
+        self.put_back(permits, members, now)
+
+    def reconfigure(self, spec: LimitSpec, now: Nanos) -> None:
+        """Count against the new number from now on."""
+        del now
+        assert isinstance(spec, SemaphoreSpec)
+        self._permits = spec.permits

@@ -1,0 +1,73 @@
+"""The one protocol of the core: what a kind of resource must be able to answer.
+
+It knows the questions. It must never know any of the kinds. The laws that hold for every kind are in DESIGN.md
+and are tested for each row of ``kinds.KINDS``.
+"""
+
+from typing import ClassVar, Protocol
+
+from governor.core.snapshot import MemberCounts
+from governor.core.types import Member, Nanos, Outcome
+
+
+class LimitSpec(Protocol):
+    """What an operator declares of one kind: frozen, comparable, hashable."""
+
+    kind: ClassVar[str]
+
+    def build(self, now: Nanos) -> "Limit":
+        """The limit in its idle state."""
+        ...
+
+
+class Limit(Protocol):
+    """The state of one limit. Every ask about it names its instant; no answer changes it but for the last five."""
+
+    # Whether permits come back. What is spent instead makes no lease.
+    lends: ClassVar[bool]
+    in_use: int
+
+    @property
+    def capacity(self) -> int | None:
+        """Permits in all; None is unlimited. An ask for more can never be granted."""
+        ...
+
+    def available(self, now: Nanos) -> int | None:
+        """The largest ask that could be taken now; None is unlimited."""
+        ...
+
+    def can_take(self, permits: int, now: Nanos) -> bool:
+        """Whether ``permits`` could be taken now."""
+        ...
+
+    def not_before(self, permits: int, ahead: int, now: Nanos) -> Nanos:
+        """The first instant (>= now) at which ``permits`` could be taken after ``ahead`` others went first.
+
+        A lower bound, whatever comes back meanwhile; with nothing lent and nothing ahead it is exact.
+        Only for 1 <= permits <= capacity.
+        """
+        ...
+
+    def wake_at(self, permits: int, now: Nanos) -> Nanos | None:
+        """When ``permits`` can be taken if nothing comes back; None when time alone will not do it."""
+        ...
+
+    def members(self, now: Nanos) -> MemberCounts | None:
+        """The states of a pool's members; None for other kinds."""
+        ...
+
+    def take(self, permits: int, now: Nanos) -> tuple[Member, ...]:
+        """Take them; only after ``can_take``. A pool says which members."""
+        ...
+
+    def put_back(self, permits: int, members: tuple[Member, ...], now: Nanos) -> None:
+        """Undo a take that nobody used."""
+        ...
+
+    def give_back(self, permits: int, members: tuple[Member, ...], outcome: Outcome, now: Nanos) -> None:
+        """Take back what was lent and may have been used."""
+        ...
+
+    def reconfigure(self, spec: LimitSpec, now: Nanos) -> None:
+        """Obey ``spec``, of the same kind, from now on: what is lent stays lent, what is spent stays spent."""
+        ...

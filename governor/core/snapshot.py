@@ -1,0 +1,56 @@
+"""What the engine shows of itself: frozen records, made at one instant.
+
+It knows numbers only. Metrics, the CLI and the status page read these and nothing else of the engine.
+"""
+
+from dataclasses import dataclass
+
+from governor.core.types import Nanos
+
+
+@dataclass(slots=True, frozen=True)
+class MemberCounts:
+    """How many members of a pool are in each state: with a free slot, fully lent, or quarantined."""
+
+    free: int
+    lent: int
+    quarantined: int
+
+
+@dataclass(slots=True, frozen=True)
+class ResourceSnapshot:
+    """One resource. ``capacity`` and ``available`` are None when unlimited.
+
+    ``capacity``: permits in all; of a rate limit its smallest burst. ``in_use``: permits lent (0 for a rate limit).
+    ``available``: permits that one ask could have now, were the line empty. ``over_limit``: lent beyond a capacity
+    that has shrunk. ``oldest_wait``: of the first in line, None when the line is empty. ``members``: pools only.
+    ``draining``: no longer declared, gone with its last lease.
+    """
+
+    name: str
+    kind: str
+    capacity: int | None
+    in_use: int
+    over_limit: int
+    available: int | None
+    leases: int
+    waiters: int
+    oldest_wait: Nanos | None
+    members: MemberCounts | None
+    draining: bool
+    lease: Nanos
+    max_wait: Nanos
+    max_waiters: int
+
+
+@dataclass(slots=True, frozen=True)
+class Snapshot:
+    """The whole engine; ``resources`` in the order of the config, the draining ones last.
+
+    ``leases`` and ``waiters`` count leases and waiting tickets over all resources, each once.
+    """
+
+    resources: tuple[ResourceSnapshot, ...]
+    leases: int
+    waiters: int
+    draining: bool
