@@ -1,0 +1,126 @@
+# Everything a checkout needs is Python 3.11 or later, with its venv module, and make.
+#
+#   make run      start the daemon on config/governor.yaml, its state in ./state
+#   make demo     the tour: config/examples/demo.py
+#   make test     every check, in the order of what fails fastest
+#   make bench    measure
+#   make setup    only the development environment, in ./.venv
+#
+# `make PYTHON=/path/to/python3.12 …` chooses the interpreter. Paths here are relative on purpose: the checkout may
+# live in a folder with spaces in its name.
+
+PYTHON ?= python3
+CONFIG ?= config/governor.yaml
+STATE ?= state
+PYTEST_ARGS ?=
+
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.SUFFIXES:
+
+bin := .venv/bin
+py := $(bin)/python
+pip := $(py) -m pip --quiet --disable-pip-version-check
+install := $(pip) install --constraint constraints.txt
+sources := pyproject.toml constraints.txt governor/__init__.py
+
+.PHONY: help
+help:
+	@sed -n 's/^#   //p' Makefile
+
+# --- environments -----------------------------------------------------------------------------------------------
+
+$(py):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "governor needs Python 3.11 or later, and '$(PYTHON)' is $$($(PYTHON) --version 2>&1 || true)." >&2; \
+	  echo "Name another one: make PYTHON=python3.12 …" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "'$(PYTHON)' cannot make virtual environments. On Debian: apt-get install python3-venv" >&2; exit 1; }
+	@echo "making .venv with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv --clear .venv
+
+# The build backend is installed first and used without isolation, so that its version is pinned as well.
+.venv/run.stamp: $(sources) | $(py)
+	@echo "installing governor into .venv"
+	@$(install) hatchling editables
+	@$(install) --no-build-isolation --editable '.[daemon]'
+	@touch $@
+
+.venv/dev.stamp: $(sources) | $(py)
+	@echo "installing governor and its development tools into .venv"
+	@$(install) hatchling editables
+	@$(install) --no-build-isolation --editable '.[dev]'
+	@touch .venv/run.stamp $@
+
+.PHONY: setup
+setup: .venv/dev.stamp
+
+# --- use --------------------------------------------------------------------------------------------------------
+
+.PHONY: run demo bench
+run: .venv/run.stamp
+	@exec $(bin)/governor serve --config "$(CONFIG)" --state "$(STATE)"
+
+demo: .venv/run.stamp
+	@$(py) config/examples/demo.py
+
+bench: .venv/dev.stamp
+	@$(py) -m tests.bench
+
+# --- checks -----------------------------------------------------------------------------------------------------
+
+.PHONY: test format-check lint types imports proto-check test-core test-shells
+test: format-check lint imports types proto-check test-core test-shells
+
+format-check: .venv/dev.stamp
+	@echo "== format"
+	@$(bin)/ruff format --check --quiet || { echo "run: make format" >&2; exit 1; }
+
+lint: .venv/dev.stamp
+	@echo "== ruff"
+	@$(bin)/ruff check --quiet
+
+imports: .venv/dev.stamp
+	@echo "== import contracts"
+	@$(bin)/lint-imports
+
+types: .venv/dev.stamp
+	@echo "== mypy"
+	@$(py) -m mypy
+
+proto-check: .venv/dev.stamp
+	@echo "== generated code"
+	@$(py) proto/generate.py --check
+
+# Coverage is asked of the core alone, by the core's own tests: there 100 % is a number that means something.
+test-core: .venv/dev.stamp
+	@echo "== tests of the core, with coverage"
+	@$(py) -m pytest tests/core --cov --cov-report=term-missing:skip-covered $(PYTEST_ARGS)
+
+test-shells: .venv/dev.stamp
+	@echo "== tests of everything else"
+	@$(py) -m pytest tests --ignore=tests/core $(PYTEST_ARGS)
+
+# --- upkeep -----------------------------------------------------------------------------------------------------
+
+.PHONY: format proto constraints clean
+format: .venv/dev.stamp
+	@$(bin)/ruff check --quiet --fix-only
+	@$(bin)/ruff format
+
+proto: .venv/dev.stamp
+	@$(py) proto/generate.py
+
+# Newest versions that pyproject.toml allows, tried in a throw-away environment; `make test` then judges them.
+constraints: | $(py)
+	@rm -rf build/fresh && $(PYTHON) -m venv build/fresh
+	@build/fresh/bin/python -m pip --quiet --disable-pip-version-check install hatchling editables '.[dev]'
+	@{ sed '/^#/!d' constraints.txt; \
+	   build/fresh/bin/python -m pip --disable-pip-version-check freeze --all --exclude governord --exclude pip; \
+	 } > build/constraints.txt
+	@mv build/constraints.txt constraints.txt && rm -rf build/fresh
+
+clean:
+	@rm -rf .venv build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@find governor tests config proto -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""The library that programs import; it knows the protocol and no module of the server."""

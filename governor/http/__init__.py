@@ -1,0 +1,1 @@
+"""The HTTP side: metrics, liveness, readiness and the status page."""

@@ -1,0 +1,1 @@
+"""The gRPC side: what crosses the wire becomes core events, and effects become answers."""
