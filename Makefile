@@ -6,7 +6,7 @@
 #   make bench    measure
 #   make setup    only the development environment, in ./.venv
 #
-# `make PYTHON=/path/to/python3.12 …` chooses the interpreter. Paths here are relative on purpose: the checkout may
+# `make PYTHON=/path/to/python3.12 ...` chooses the interpreter. Paths here are relative on purpose: the checkout may
 # live in a folder with spaces in its name.
 
 PYTHON ?= python3
@@ -32,13 +32,13 @@ help:
 # --- environments -----------------------------------------------------------------------------------------------
 
 $(py):
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-	  echo "governor needs Python 3.11 or later, and '$(PYTHON)' is $$($(PYTHON) --version 2>&1 || true)." >&2; \
-	  echo "Name another one: make PYTHON=python3.12 …" >&2; exit 1; }
-	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
-	  echo "'$(PYTHON)' cannot make virtual environments. On Debian: apt-get install python3-venv" >&2; exit 1; }
-	@echo "making .venv with $$($(PYTHON) --version)"
-	@$(PYTHON) -m venv --clear .venv
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "governor needs Python 3.11 or later; '$(PYTHON)' says: $$("$(PYTHON)" --version 2>&1)" >&2; \
+	  echo "name another one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "'$(PYTHON)' cannot make virtual environments; on Debian: apt-get install python3-venv" >&2; exit 1; }
+	@echo "making .venv with $$("$(PYTHON)" --version)"
+	@"$(PYTHON)" -m venv --clear .venv || { rm -rf .venv; exit 1; }
 
 # The build backend is installed first and used without isolation, so that its version is pinned as well.
 .venv/run.stamp: $(sources) | $(py)
@@ -83,7 +83,7 @@ lint: .venv/dev.stamp
 
 imports: .venv/dev.stamp
 	@echo "== import contracts"
-	@$(bin)/lint-imports
+	@$(bin)/lint-imports --no-logo
 
 types: .venv/dev.stamp
 	@echo "== mypy"
@@ -114,7 +114,7 @@ proto: .venv/dev.stamp
 
 # Newest versions that pyproject.toml allows, tried in a throw-away environment; `make test` then judges them.
 constraints: | $(py)
-	@rm -rf build/fresh && $(PYTHON) -m venv build/fresh
+	@rm -rf build/fresh && $(py) -m venv build/fresh
 	@build/fresh/bin/python -m pip --quiet --disable-pip-version-check install hatchling editables '.[dev]'
 	@{ sed '/^#/!d' constraints.txt; \
 	   build/fresh/bin/python -m pip --disable-pip-version-check freeze --all --exclude governord --exclude pip; \

@@ -1,0 +1,1 @@
+"""The tests mirror the package: `tests/core` for `governor/core`. `tests/e2e` runs the real daemon."""

@@ -1,0 +1,1 @@
+"""The `governor` command: output and exit codes."""

@@ -1,0 +1,1 @@
+"""The client library, against a daemon in the same process."""

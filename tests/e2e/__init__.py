@@ -1,0 +1,1 @@
+"""The real daemon as a process of its own, with real signals, sockets and crashes."""

@@ -1,0 +1,1 @@
+"""Metrics exposition, health endpoints and the status page."""

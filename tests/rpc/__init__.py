@@ -1,0 +1,1 @@
+"""Translation between the wire and the core, and the servicers."""
