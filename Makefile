@@ -37,19 +37,19 @@ $(py):
 	  echo "name another one: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { \
 	  echo "'$(PYTHON)' cannot make virtual environments; on Debian: apt-get install python3-venv" >&2; exit 1; }
-	@echo "making .venv with $$("$(PYTHON)" --version)"
+	@echo "making .venv with $$("$(PYTHON)" --version 2>&1)"
 	@"$(PYTHON)" -m venv --clear .venv || { rm -rf .venv; exit 1; }
 
-# The build backend is installed first and used without isolation, so that its version is pinned as well.
+# What builds packages is installed first and used without isolation, so that its version is pinned as well.
 .venv/run.stamp: $(sources) | $(py)
 	@echo "installing governor into .venv"
-	@$(install) hatchling editables
+	@$(install) hatchling editables setuptools
 	@$(install) --no-build-isolation --editable '.[daemon]'
 	@touch $@
 
 .venv/dev.stamp: $(sources) | $(py)
 	@echo "installing governor and its development tools into .venv"
-	@$(install) hatchling editables
+	@$(install) hatchling editables setuptools
 	@$(install) --no-build-isolation --editable '.[dev]'
 	@touch .venv/run.stamp $@
 
@@ -115,7 +115,7 @@ proto: .venv/dev.stamp
 # Newest versions that pyproject.toml allows, tried in a throw-away environment; `make test` then judges them.
 constraints: | $(py)
 	@rm -rf build/fresh && $(py) -m venv build/fresh
-	@build/fresh/bin/python -m pip --quiet --disable-pip-version-check install hatchling editables '.[dev]'
+	@build/fresh/bin/python -m pip --quiet --disable-pip-version-check install hatchling editables setuptools '.[dev]'
 	@{ sed '/^#/!d' constraints.txt; \
 	   build/fresh/bin/python -m pip --disable-pip-version-check freeze --all --exclude governord --exclude pip; \
 	 } > build/constraints.txt
