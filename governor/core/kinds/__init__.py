@@ -11,6 +11,4 @@ from governor.core.kinds.semaphore import SemaphoreSpec
 from governor.core.limit import LimitSpec
 
 # Kind by the word that YAML, metrics and the wire use for it.
-KINDS: Final[dict[str, type[LimitSpec]]] = {
-    spec.kind: spec for spec in (SemaphoreSpec, PoolSpec, RateLimitSpec)
-}
+KINDS: Final[dict[str, type[LimitSpec]]] = {spec.kind: spec for spec in (SemaphoreSpec, PoolSpec, RateLimitSpec)}
