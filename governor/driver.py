@@ -9,7 +9,7 @@ nothing can come between the decision and its answer; one that waits is woken by
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from governor.clock import Clock, Timer
 from governor.core.effects import (
@@ -27,6 +27,9 @@ from governor.core.events import Abandon, Acquire, Drain, Event, Reconfigure, Re
 from governor.core.resource import ResourceSpec
 from governor.core.snapshot import Snapshot
 from governor.core.types import Claim, LeaseId, Nanos, Outcome, TicketId
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 Answer = Granted | Denied
 
@@ -70,7 +73,7 @@ class Driver:
                 answer = effect
         if answer is not None:
             return answer
-        caller = asyncio.get_running_loop().create_future()
+        caller: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._callers[ticket] = caller
         try:
             return await caller
