@@ -117,13 +117,17 @@ class Driver:
 
     def snapshot(self) -> Snapshot:
         """The numbers of everything, now."""
-        self._step(Wake())
         return self._engine.snapshot(now=self._clock.now())
 
     @property
     def last_id(self) -> LeaseId:
         """The highest lease id given out so far."""
         return self._engine.last_id
+
+    @property
+    def live_leases(self) -> int:
+        """How many leases are held."""
+        return self._engine.live_leases
 
     def close(self) -> None:
         """Stop the timer. Nothing ends on its own any more."""

@@ -85,6 +85,11 @@ class Engine:
         """The highest lease id given out so far."""
         return LeaseId(self._lending.leases.next_id - 1)
 
+    @property
+    def live_leases(self) -> int:
+        """How many leases are held."""
+        return len(self._lending.leases)
+
     def snapshot(self, *, now: Nanos) -> Snapshot:
         """The numbers of everything, at this instant."""
         return Snapshot(
