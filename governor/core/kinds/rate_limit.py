@@ -110,7 +110,7 @@ class RateLimit:
 
     def can_take(self, permits: int, now: Nanos) -> bool:
         """Whether the ask conforms to every window."""
-        if now < self._last:  # noqa: PLR1730  (max() costs five times as much)
+        if now < self._last:
             now = self._last
         for meter in self._meters:
             if permits > meter.burst or meter.tat + permits * meter.cost > now * meter.speed + meter.depth:
@@ -145,12 +145,12 @@ class RateLimit:
 
     def take(self, permits: int, now: Nanos) -> tuple[Member, ...]:
         """Spend ``permits`` in every window."""
-        if now < self._last:  # noqa: PLR1730  (max() costs five times as much)
+        if now < self._last:
             now = self._last
         self._last = now
         for meter in self._meters:
             idle = now * meter.speed
-            if meter.tat < idle:  # noqa: PLR1730  (as above)
+            if meter.tat < idle:
                 meter.tat = idle
             meter.tat += permits * meter.cost
         return ()

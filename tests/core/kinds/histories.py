@@ -24,9 +24,7 @@ windows = st.builds(
 ) | st.sampled_from([Window(3, SECOND, 5), Window(1_000_000_001, SECOND, 4), Window(1, 7 * SECOND, 1)])
 
 members = st.lists(
-    st.builds(
-        MemberSpec, st.sampled_from("abcd"), st.just(()) | st.just((("zone", "x"),)), st.integers(1, 3)
-    ),
+    st.builds(MemberSpec, st.sampled_from("abcd"), st.just(()) | st.just((("zone", "x"),)), st.integers(1, 3)),
     max_size=4,
     unique_by=lambda member: member.id,
 )

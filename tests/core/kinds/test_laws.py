@@ -60,9 +60,7 @@ def look(state: State, *, generations: bool = True) -> list[object]:
         seen += answers(state)
         while len(seen) < 10**3 and state.limit.can_take(1, state.now):
             (*lent,) = state.limit.take(1, state.now)
-            seen.append(
-                [(member.id, member.attributes, generations and member.generation) for member in lent]
-            )
+            seen.append([(member.id, member.attributes, generations and member.generation) for member in lent])
             if state.limit.capacity is None:
                 break
     return seen
@@ -144,9 +142,7 @@ def test_not_before_is_when_it_works_if_everything_comes_back(kind: str, data: s
 
 @every_kind
 @given(data=st.data(), permits=st.integers(1, 4), ahead=st.integers(0, 12))
-def test_not_before_promises_no_waiter_too_much(
-    kind: str, data: st.DataObject, permits: int, ahead: int
-) -> None:
+def test_not_before_promises_no_waiter_too_much(kind: str, data: st.DataObject, permits: int, ahead: int) -> None:
     """Whoever stands behind ``ahead`` permits, each served and given back as soon as can be, is not served sooner."""
     state = draw_history(data, kind).replay()
     limit = state.limit
@@ -166,9 +162,7 @@ def test_not_before_promises_no_waiter_too_much(
 
 @every_kind
 @given(data=st.data())
-def test_what_is_above_capacity_is_never_granted_and_nothing_else_is_not(
-    kind: str, data: st.DataObject
-) -> None:
+def test_what_is_above_capacity_is_never_granted_and_nothing_else_is_not(kind: str, data: st.DataObject) -> None:
     """An idle limit grants an ask if, and only if, it is not above its capacity, which stays so."""
     spec = data.draw(SPECS[kind])
     for permits in ASKS:
