@@ -88,7 +88,7 @@ class Lending:
         for resource, grant in lease.taken:
             limit = resource.limit
             if outcome is None:
-                limit.put_back(grant.permits, grant.members, now)
+                limit.put_back(grant.permits, grant.members, lease.granted_at, now)
             else:
                 limit.give_back(grant.permits, grant.members, outcome, now)
             if resource.line.permits:
