@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
@@ -28,12 +28,15 @@ from governor.core.engine import Engine
 from governor.core.resource import ResourceSpec
 from governor.core.types import LeaseId
 from governor.driver import Driver
-from governor.exits import BAD_CONFIG, CANNOT_BIND, OK
 from governor.fence import BLOCK, Fence, FenceError
 from governor.lock import BindError, FolderLock
 from governor.metrics import Metrics
 
 _log: Final = logging.getLogger("governor")
+
+# The exit codes of a daemon that did not start, as sysexits.h has them: EX_OSERR and EX_CONFIG.
+_CANNOT_START: Final = 71
+_BAD_CONFIG: Final = 78
 
 # What a grpc stop may take: everybody has been answered by then, this is for answers on their way.
 _GRPC_GRACE_S: Final = 0.5
@@ -51,13 +54,13 @@ def run(path: Path | None, state: Path | None) -> int:
         config = load(path or DEFAULT, os.environ)
     except ConfigError as error:
         print(error, file=sys.stderr)
-        return BAD_CONFIG
+        return _BAD_CONFIG
     try:
         asyncio.run(Daemon(config, path, state or config.state).serve())
     except (BindError, FenceError) as error:
         print(f"governor: {error}", file=sys.stderr)
-        return CANNOT_BIND
-    return OK
+        return _CANNOT_START
+    return 0
 
 
 class Daemon:
@@ -72,6 +75,7 @@ class Daemon:
         self._stop_now = asyncio.Event()
         self._ready = False
         self._reloading = asyncio.Lock()
+        self._extending = False
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def serve(self) -> None:
@@ -201,8 +205,6 @@ class Daemon:
             self._extending = True
             self._spawn(self._extend_fence())
 
-    _extending = False
-
     async def _extend_fence(self) -> None:
         """Put more ids on record before they run out; when they do, the engine refuses new asks."""
         while True:
@@ -216,7 +218,7 @@ class Daemon:
                 self._driver.reserve_ids(LeaseId(ceiling))
                 return
 
-    def _spawn(self, work: "Coroutine[None, None, None]") -> None:
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
