@@ -15,7 +15,7 @@ BLOCK: Final = 1_000_000
 
 _NAME: Final = "fence"
 _HEADER: Final = "governor fence 1"
-_HIGHEST: Final = 2**62  # beyond it a lease id would not fit its place
+_HIGHEST: Final = 2**62 - 1  # beyond it a lease id would not fit its place
 
 
 class FenceError(Exception):
