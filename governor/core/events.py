@@ -4,9 +4,12 @@ It knows what may be asked of the engine. It must never know who asks or how the
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from governor.core.resource import ResourceSpec
 from governor.core.types import Claim, LeaseId, Nanos, Outcome, TicketId
+
+if TYPE_CHECKING:
+    from governor.core.resource import ResourceSpec
 
 
 # Events are not frozen: several are made for each call, and freezing triples the cost. Nobody writes to them.
@@ -64,7 +67,7 @@ class Wake:
 class Reconfigure:
     """These are the resources from now on: all of it or, if it cannot be, nothing."""
 
-    resources: tuple[ResourceSpec, ...]
+    resources: "tuple[ResourceSpec, ...]"
 
 
 @dataclass(slots=True)

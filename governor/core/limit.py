@@ -60,8 +60,8 @@ class Limit(Protocol):
         """Take them; only after ``can_take``. A pool says which members."""
         ...
 
-    def put_back(self, permits: int, members: tuple[Member, ...], now: Nanos) -> None:
-        """Undo a take that nobody used."""
+    def put_back(self, permits: int, members: tuple[Member, ...], taken: Nanos, now: Nanos) -> None:
+        """Undo the take of the instant ``taken``, which nobody used."""
         ...
 
     def give_back(self, permits: int, members: tuple[Member, ...], outcome: Outcome, now: Nanos) -> None:

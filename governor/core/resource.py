@@ -1,4 +1,4 @@
-"""What an operator declares of one resource, whatever its kind.
+"""Resource: what an operator declares of one, and its state: its limit and its line.
 
 It knows the declared bounds of asking and waiting. It must never know how a kind counts.
 """
@@ -6,6 +6,8 @@ It knows the declared bounds of asking and waiting. It must never know how a kin
 from dataclasses import dataclass
 
 from governor.core.limit import LimitSpec
+from governor.core.line import Line
+from governor.core.snapshot import ResourceSnapshot
 from governor.core.types import Nanos
 
 
@@ -28,3 +30,51 @@ class ResourceSpec:
     def kind(self) -> str:
         """``semaphore``, ``pool`` or ``rate_limit``."""
         return self.limit.kind
+
+
+class Resource:
+    """The state of one (resource, key).
+
+    ``leases`` counts the live leases that cover it. ``ripens_at`` is the instant at which time alone lets its line
+    move, as it stands on the engine's agenda. ``draining``: no longer declared, gone with its last lease.
+    """
+
+    __slots__ = ("agenda_key", "draining", "key", "leases", "limit", "line", "ripens_at", "spec")
+
+    def __init__(self, spec: ResourceSpec, agenda_key: int, now: Nanos, key: str = "") -> None:
+        self.spec = spec
+        self.key = key
+        self.agenda_key = agenda_key
+        self.limit = spec.limit.build(now)
+        self.line = Line()
+        self.leases = 0
+        self.ripens_at: Nanos | None = None
+        self.draining = False
+
+    def redeclare(self, spec: ResourceSpec, now: Nanos) -> None:
+        """Obey ``spec``, of the same kind, from now on; what is lent stays lent."""
+        self.draining = False
+        if spec.limit != self.spec.limit:
+            self.limit.reconfigure(spec.limit, now)
+        self.spec = spec
+
+    def snapshot(self, now: Nanos) -> ResourceSnapshot:
+        """Its numbers at this instant."""
+        spec, limit, head = self.spec, self.limit, self.line.head
+        capacity = 0 if self.draining else limit.capacity
+        return ResourceSnapshot(
+            name=spec.name,
+            kind=spec.kind,
+            capacity=capacity,
+            in_use=limit.in_use,
+            over_limit=0 if capacity is None else max(0, limit.in_use - capacity),
+            available=0 if self.draining else limit.available(now),
+            leases=self.leases,
+            waiters=len(self.line),
+            oldest_wait=None if head is None else now - head.since,
+            members=limit.members(now),
+            draining=self.draining,
+            lease=spec.lease,
+            max_wait=spec.max_wait,
+            max_waiters=spec.max_waiters,
+        )

@@ -10,7 +10,6 @@ from governor.core.kinds.rate_limit import RateLimitSpec
 from governor.core.kinds.semaphore import SemaphoreSpec
 from governor.core.limit import LimitSpec
 
-# Kind by the word that YAML, metrics and the wire use for it.
-KINDS: Final[dict[str, type[LimitSpec]]] = {
-    spec.kind: spec for spec in (SemaphoreSpec, PoolSpec, RateLimitSpec)
-}
+# Kind by the word that YAML, metrics and the wire use for it. The annotation is also a check: mypy holds each spec,
+# and each limit that a spec builds, against the protocol.
+KINDS: Final[dict[str, type[LimitSpec]]] = {spec.kind: spec for spec in (SemaphoreSpec, PoolSpec, RateLimitSpec)}

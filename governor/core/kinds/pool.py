@@ -1,17 +1,28 @@
 """Pool: lends members, each with a stable id and the attributes an operator gave it.
 
 It knows which member is free, lent, quarantined or due for recycling. It must never know what a member is.
+One invariant: a member takes turns if, and only if, it is declared, has a free slot and is not quarantined.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar
+from heapq import heappop, heappush
+from typing import ClassVar, Final
 
-from governor.core.types import Nanos
+from governor.core.limit import LimitSpec
+from governor.core.member import PoolMember
+from governor.core.snapshot import MemberCounts
+from governor.core.turns import Turns
+from governor.core.types import Member, Nanos, Outcome
 
 
 class Order(StrEnum):
-    """Which free member is lent next: the last returned, the longest returned, or the one lent least."""
+    """Which free member is lent next: the last returned, the longest returned, or the one lent least.
+
+    Never returned counts as longest ago. Lent least is the fewest slots lent now, then the fewest ever lent.
+    Among equals the declared order decides.
+    """
 
     LIFO = "lifo"
     FIFO = "fifo"
@@ -29,11 +40,12 @@ class MemberSpec:
 
 @dataclass(slots=True, frozen=True)
 class PoolSpec:
-    """A pool of members in their declared order; no members closes it.
+    """A pool of members in their declared order, their ids unique; no members closes it.
 
-    ``quarantine``: how long a member that came back broken is kept out, doubled each further time it comes back
-    broken without an ``ok`` between, up to ``max_quarantine``. ``max_lifetime``, ``idle_timeout``: a member older, or
-    unlent longer, than this is recycled when it is next lent: its generation rises. None is never.
+    ``quarantine``: how long a member that came back broken is kept out, doubled each further time it comes
+    back broken without an ``ok`` between, up to ``max_quarantine``. ``max_lifetime``, ``idle_timeout``: a
+    member this old, or unlent for this long, is recycled when it is next lent: its generation rises. None is
+    never.
     """
 
     kind: ClassVar[str] = "pool"
@@ -43,3 +55,198 @@ class PoolSpec:
     max_quarantine: Nanos = 60_000_000_000
     max_lifetime: Nanos | None = None
     idle_timeout: Nanos | None = None
+
+    def build(self, now: Nanos) -> "Pool":
+        """The pool with every member free and as good as new."""
+        return Pool(self, now)
+
+
+# Python 3.11 takes as long to look up a member of an enum as to call a function.
+_OK: Final = Outcome.OK
+_BROKEN: Final = Outcome.BROKEN
+
+# Who has the least key is lent next. Undoing a lending restores the key: it is the same member's turn again.
+_KEYS: Final[dict[Order, Callable[[PoolMember], int]]] = {
+    Order.LIFO: lambda member: -member.returned,
+    Order.FIFO: lambda member: member.returned,
+    Order.LEAST_USED: lambda member: (member.lent << 64) + member.lendings,
+}
+
+
+class Pool:
+    """The state of one pool."""
+
+    __slots__ = (
+        "_capacity",
+        "_declared",
+        "_free",
+        "_members",
+        "_quarantined",
+        "_returns",
+        "_spec",
+        "_turns",
+        "in_use",
+    )
+    lends: ClassVar[bool] = True
+
+    def __init__(self, spec: PoolSpec, now: Nanos) -> None:
+        self.in_use = 0
+        # All members by id: those declared, and those removed but still lent.
+        self._members: dict[str, PoolMember] = {}
+        # How often anything came back: the clock of the orders.
+        self._returns = 0
+        self.reconfigure(spec, now)
+
+    def reconfigure(self, spec: LimitSpec, now: Nanos) -> None:
+        """Lend these members from now on; those it knows, be it as removed but lent, keep their state."""
+        assert isinstance(spec, PoolSpec)
+        former = self._members
+        declared: list[PoolMember] = []
+        for index, each in enumerate(spec.members):
+            member = former.pop(each.id) if each.id in former else PoolMember(each.id, now)
+            member.declare(each.attributes, each.max_leases, index)
+            declared.append(member)
+        removed = [member for member in former.values() if member.lent]
+        for member in removed:
+            member.remove()
+        self._spec = spec
+        self._declared = declared
+        self._members = {member.record.id: member for member in (*declared, *removed)}
+        assert len(self._members) == len(declared) + len(removed), "two members of the same id"
+        self._capacity = sum(member.max_leases for member in declared)
+        # Slots of the members that take turns.
+        self._free = 0
+        self._turns = Turns(declared, _KEYS[spec.order])
+        # A heap of (end, index) of the quarantines whose end was not seen yet.
+        self._quarantined: list[tuple[Nanos, int]] = []
+        for member in declared:
+            if member.until is not None:
+                heappush(self._quarantined, (member.until, member.index))
+            elif member.free:
+                self._free += member.free
+                self._turns.enter(member)
+
+    @property
+    def capacity(self) -> int | None:
+        """Slots of all declared members."""
+        return self._capacity
+
+    def available(self, now: Nanos) -> int | None:
+        """Slots free on members that are not quarantined, less what is lent on members that are removed."""
+        self._readmit(now)
+        return max(0, min(self._free, self._capacity - self.in_use))
+
+    def can_take(self, permits: int, now: Nanos) -> bool:
+        """Whether so many slots are free, and would not be lent beyond a capacity that has shrunk."""
+        if self._quarantined:
+            self._readmit(now)
+        return permits <= self._free and self.in_use + permits <= self._capacity
+
+    def not_before(self, permits: int, ahead: int, now: Nanos) -> Nanos:
+        """When enough quarantines are over; whatever else is lent may come back at any instant."""
+        self._readmit(now)
+        slots = [(until, self._declared[index].max_leases) for until, index in self._quarantined]
+        at = _enough(permits - self._capacity + sum(each for _, each in slots), slots, now)
+        assert at is not None, "more than the capacity"
+        return at
+
+    def wake_at(self, permits: int, now: Nanos) -> Nanos | None:
+        """When the quarantines of enough free slots are over."""
+        self._readmit(now)
+        if self.in_use + permits > self._capacity:
+            return None
+        slots = [(until, self._declared[index].free) for until, index in self._quarantined]
+        return _enough(permits - self._free, slots, now)
+
+    def members(self, now: Nanos) -> MemberCounts | None:
+        """How many declared members have a free slot, are fully lent, or are quarantined, lent or not."""
+        self._readmit(now)
+        free = sum(member.place is not None for member in self._declared)
+        quarantined = len(self._quarantined)
+        return MemberCounts(free, len(self._declared) - free - quarantined, quarantined)
+
+    def take(self, permits: int, now: Nanos) -> tuple[Member, ...]:
+        """Lend whoever's turn it is, for each permit anew: one member may be lent several times."""
+        if self._quarantined:
+            self._readmit(now)
+        self.in_use += permits
+        self._free -= permits
+        # For one permit, as usual, a comprehension would cost more than the lending.
+        if permits == 1:
+            return (self._lend(now),)
+        return tuple([self._lend(now) for _ in range(permits)])
+
+    def put_back(self, permits: int, members: tuple[Member, ...], taken: Nanos, now: Nanos) -> None:
+        """Undo a take: each member has its turn again."""
+        self.in_use -= permits
+        for record in members:
+            member = self._members.get(record.id)
+            if member is not None:
+                member.unlend()
+                self._welcome(member)
+
+    def give_back(self, permits: int, members: tuple[Member, ...], outcome: Outcome, now: Nanos) -> None:
+        """Take members back and heed how they were.
+
+        What is said of an earlier generation says nothing about what was opened since, and is not heeded.
+        """
+        self.in_use -= permits
+        for record in members:
+            member = self._members.get(record.id)
+            if member is None:
+                continue
+            if record.generation == member.record.generation:
+                if outcome is _OK:
+                    member.heal()
+                elif outcome is _BROKEN:
+                    self._quarantine(member, now)
+            self._returns += 1
+            member.come_back(self._returns, now)
+            self._welcome(member)
+
+    def _lend(self, now: Nanos) -> Member:
+        member = self._turns.next()
+        record = member.lend(self._spec.max_lifetime, self._spec.idle_timeout, now)
+        if member.lent < member.max_leases:
+            self._turns.enter(member)
+        else:
+            self._turns.leave(member)
+        return record
+
+    def _welcome(self, member: PoolMember) -> None:
+        """One of its slots has come back."""
+        if member.lent < member.max_leases:
+            if member.until is None:
+                self._free += 1
+                self._turns.enter(member)
+        elif not member.lent:
+            # It has no slots of its own, so it is removed, and nobody holds it any more.
+            del self._members[member.record.id]
+
+    def _quarantine(self, member: PoolMember, now: Nanos) -> None:
+        if member.place is not None:
+            self._free -= member.free
+            self._turns.leave(member)
+        until = member.fail(self._spec.quarantine, self._spec.max_quarantine, now)
+        if member.max_leases:
+            heappush(self._quarantined, (until, member.index))
+
+    def _readmit(self, now: Nanos) -> None:
+        """Let members whose quarantine is over take turns; whether at once or when asked shows nowhere."""
+        while self._quarantined and self._quarantined[0][0] <= now:
+            member = self._declared[heappop(self._quarantined)[1]]
+            member.until = None
+            if member.free:
+                self._free += member.free
+                self._turns.enter(member)
+
+
+def _enough(missing: int, slots: list[tuple[Nanos, int]], now: Nanos) -> Nanos | None:
+    """The instant by which ``missing`` of the slots that come at these instants are there; None if never."""
+    if missing <= 0:
+        return now
+    for at, count in sorted(slots):
+        missing -= count
+        if missing <= 0:
+            return at
+    return None

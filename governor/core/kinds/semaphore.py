@@ -20,7 +20,6 @@ class SemaphoreSpec:
 
     def build(self, now: Nanos) -> "Semaphore":
         """The semaphore with everything free."""
-        del now
         return Semaphore(self)
 
 
@@ -40,46 +39,38 @@ class Semaphore:
         return self._permits
 
     def available(self, now: Nanos) -> int | None:
-        """The largest ask that could be taken now."""
-        del now
+        """Permits that nobody holds."""
         return None if self._permits is None else max(0, self._permits - self.in_use)
 
     def can_take(self, permits: int, now: Nanos) -> bool:
         """Whether ``permits`` are free."""
-        del now
         return self._permits is None or self.in_use + permits <= self._permits
 
     def not_before(self, permits: int, ahead: int, now: Nanos) -> Nanos:
-        """Now: something may come back at any instant."""
-        del permits, ahead
+        """Now: whatever is lent may come back at any instant."""
         return now
 
     def wake_at(self, permits: int, now: Nanos) -> Nanos | None:
-        """Time frees nothing here."""
+        """Now or never: time frees nothing here."""
         return now if self.can_take(permits, now) else None
 
     def members(self, now: Nanos) -> MemberCounts | None:
         """A semaphore has none."""
-        del now
 
     def take(self, permits: int, now: Nanos) -> tuple[Member, ...]:
         """Lend ``permits``."""
-        del now
         self.in_use += permits
         return ()
 
-    def put_back(self, permits: int, members: tuple[Member, ...], now: Nanos) -> None:
+    def put_back(self, permits: int, members: tuple[Member, ...], taken: Nanos, now: Nanos) -> None:
         """Undo a take."""
-        del members, now
         self.in_use -= permits
 
     def give_back(self, permits: int, members: tuple[Member, ...], outcome: Outcome, now: Nanos) -> None:
         """Take permits back; how they were used makes no difference."""
-        del outcome
-        self.put_back(permits, members, now)
+        self.in_use -= permits
 
     def reconfigure(self, spec: LimitSpec, now: Nanos) -> None:
         """Count against the new number from now on."""
-        del now
         assert isinstance(spec, SemaphoreSpec)
         self._permits = spec.permits

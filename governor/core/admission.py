@@ -1,0 +1,106 @@
+"""Admission: why an ask is refused at once, if it is.
+
+It knows the rules of asking and waiting. It must never change anything: every function here only looks.
+"""
+
+from governor.core.events import Acquire
+from governor.core.resource import Resource
+from governor.core.types import MAX_CLAIMS, MAX_PERMITS, MILLISECOND, MIN_LEASE, Claim, Denial, Nanos, Reason
+
+Wants = list[tuple[Resource, int]]
+
+
+def malformed(event: Acquire) -> Denial | None:
+    """What makes no sense about it, whatever the resources are."""
+    claims = event.claims
+    if not 1 <= len(claims) <= MAX_CLAIMS:
+        return _bad("claims", f"1 to {MAX_CLAIMS} claims")
+    for claim in claims:
+        if claim.permits < 1 or claim.permits > MAX_PERMITS or claim.key:
+            return _bad_claim(claims)
+    if len(claims) > 1 and len({claim.resource for claim in claims}) < len(claims):
+        return _bad_claim(claims)
+    if event.wait is not None and event.wait < 0:
+        return _bad("wait", "a length of 0 or more")
+    if event.lease is not None and event.lease < MIN_LEASE:
+        return _bad("lease", f"a length of at least {MIN_LEASE // MILLISECOND}ms")
+    return None
+
+
+def lease_refusal(length: Nanos, wants: Wants) -> Denial | None:
+    """Why none of these may be lent for ``length``."""
+    if length < MIN_LEASE:
+        return _bad("lease", f"a length of at least {MIN_LEASE // MILLISECOND}ms")
+    for resource, _ in wants:
+        longest = resource.spec.max_lease
+        if resource.limit.lends and length > longest:
+            return _bad("lease", f"at most its max_lease of {longest // MILLISECOND}ms", resource.spec.name)
+    return None
+
+
+def above_capacity(wants: Wants) -> Denial | None:
+    """Which claim asks for more than there ever is."""
+    for resource, permits in wants:
+        capacity = resource.limit.capacity
+        if capacity is not None and permits > capacity:
+            return Denial(Reason.ABOVE_CAPACITY, resource.spec.name, asked=permits, limit=capacity)
+    return None
+
+
+def longest_wait(wants: Wants, wait: Nanos | None) -> Nanos:
+    """How long an ask may stand in line: what it said, but no longer than any of the resources lets it."""
+    longest = min([resource.spec.max_wait for resource, _ in wants])
+    return longest if wait is None else min(longest, wait)
+
+
+def not_before(wants: Wants, now: Nanos) -> tuple[Nanos, str]:
+    """The first instant at which a newcomer could be granted, and the resource that says so.
+
+    Those already in line count as going first. A lower bound: nothing makes it earlier but others giving up.
+    """
+    latest, name = now, wants[0][0].spec.name
+    for resource, permits in wants:
+        instant = resource.limit.not_before(permits, resource.line.permits, now)
+        if instant > latest:
+            latest, name = instant, resource.spec.name
+    return latest, name
+
+
+def line_refusal(wants: Wants, wait: Nanos, now: Nanos) -> Denial | None:
+    """Why an ask that cannot be granted at once may not wait for ``wait`` either."""
+    instant, slowest = not_before(wants, now)
+    retry_after = instant - now if instant > now else None
+    if wait == 0:
+        return Denial(Reason.NONE_FREE, blocker(wants, now), retry_after=retry_after)
+    for resource, _ in wants:
+        limit = resource.spec.max_waiters
+        if len(resource.line) >= limit:
+            return Denial(Reason.LINE_FULL, resource.spec.name, limit=limit, retry_after=retry_after)
+    if instant > now + wait:
+        return Denial(Reason.HOPELESS, slowest, retry_after=retry_after)
+    return None
+
+
+def blocker(wants: Wants, now: Nanos) -> str:
+    """The resource to name when an ask was not granted: the first that is lent out, else the first with a line."""
+    names = [resource.spec.name for resource, permits in wants if not resource.limit.can_take(permits, now)]
+    names += [resource.spec.name for resource, _ in wants if resource.line.permits]
+    return names[0] if names else wants[0][0].spec.name
+
+
+def _bad_claim(claims: tuple[Claim, ...]) -> Denial:
+    """Which of them makes no sense, and why; there is one."""
+    seen: set[str] = set()
+    for index, claim in enumerate(claims):
+        if not 1 <= claim.permits <= MAX_PERMITS:
+            return _bad(f"claims[{index}].permits", f"a number from 1 to {MAX_PERMITS}", claim.resource)
+        if claim.key:
+            return _bad(f"claims[{index}].key", "nothing: resources have no keys", claim.resource)
+        if claim.resource in seen:
+            return _bad(f"claims[{index}].resource", "each resource once in an ask", claim.resource)
+        seen.add(claim.resource)
+    raise AssertionError("every claim makes sense")
+
+
+def _bad(field: str, expected: str, resource: str = "") -> Denial:
+    return Denial(Reason.MALFORMED, resource, field=field, expected=expected)

@@ -1,0 +1,298 @@
+"""The engine: one synchronous step for each event.
+
+It knows what each event means: who is granted, put in line, refused or given up. It must never know what time it
+is or how an answer travels. In one sentence: if the head of a line could be granted, it has been.
+
+Each event first makes happen whatever is due by ``now``, so a result depends on the events and their instants
+alone, never on how punctual a timer was.
+"""
+
+from typing import Final, assert_never
+
+from governor.core import admission, invariants
+from governor.core.agenda import NEVER
+from governor.core.ask import MAX_TICKETS, Ask
+from governor.core.effects import (
+    Abandoned,
+    Denied,
+    Effect,
+    LeaseExtended,
+    LeaseResult,
+    LeaseState,
+    Queued,
+    Reconfigured,
+    ReconfigureRefused,
+    Released,
+    Renewed,
+)
+from governor.core.events import Abandon, Acquire, Drain, Event, Reconfigure, Release, Renew, ReserveIds, Wake
+from governor.core.leases import Lease
+from governor.core.lending import RIPENINGS, WAITS, Lending, granted
+from governor.core.snapshot import Snapshot
+from governor.core.types import Denial, EndReason, LeaseId, Nanos, Outcome, Reason
+
+# Looking up a member of an enum costs half as much as making a record; these two are on the hottest path.
+_RELEASED: Final = EndReason.RELEASED
+_STATE_RELEASED: Final = LeaseState.RELEASED
+
+
+class Engine:
+    """Events in, effects out. Nothing is declared at first, and there are no lease ids until ``ReserveIds``."""
+
+    __slots__ = ("_draining", "_lending")
+
+    def __init__(self, first_id: int = 1) -> None:
+        """``first_id``: the first lease id to give out; higher than any that was ever given out before."""
+        self._lending = Lending(LeaseId(first_id))
+        self._draining = False
+
+    def handle(self, event: Event, *, now: Nanos) -> list[Effect]:
+        """Make ``event`` happen at ``now``; the effects come in the order in which they happened."""
+        effects: list[Effect] = []
+        lending = self._lending
+        if now >= lending.agenda.bound:
+            self._catch_up(now, effects)
+        match event:
+            case Acquire():
+                self._acquire(event, now, effects)
+            case Release():
+                self._release(event, now, effects)
+            case Renew():
+                self._renew(event, now, effects)
+            case Abandon():
+                self._abandon(event, now, effects)
+            case Wake():
+                pass
+            case Reconfigure():
+                self._reconfigure(event, now, effects)
+            case Drain():
+                self._drain(now, effects)
+            case ReserveIds():
+                self._reserve(event)
+            case _:
+                assert_never(event)
+        if lending.touched:
+            lending.settle(now, effects)
+        return effects
+
+    def next_deadline(self) -> Nanos | None:
+        """The instant at which the next thing is due; None when nothing is."""
+        first = self._lending.agenda.first()
+        return None if first is None else first[0]
+
+    @property
+    def last_id(self) -> LeaseId:
+        """The highest lease id given out so far."""
+        return LeaseId(self._lending.leases.next_id - 1)
+
+    @property
+    def live_leases(self) -> int:
+        """How many leases are held."""
+        return len(self._lending.leases)
+
+    def snapshot(self, *, now: Nanos) -> Snapshot:
+        """The numbers of everything, at this instant."""
+        return Snapshot(
+            resources=tuple([resource.snapshot(now) for resource in self._lending.resources]),
+            leases=len(self._lending.leases),
+            waiters=len(self._lending.waiters),
+            draining=self._draining,
+        )
+
+    def check(self, *, now: Nanos) -> None:
+        """Raise AssertionError, naming the invariant, when the whole state breaks one; as slow as there is state."""
+        invariants.check(self._lending, now)
+
+    # --- asking ---------------------------------------------------------------------------------------------
+
+    def _acquire(self, event: Acquire, now: Nanos, effects: list[Effect]) -> None:
+        denial = admission.malformed(event)
+        if denial is None and event.request_id:
+            known = self._lending.register.of_request(event.client, event.request_id)
+            denial = self._repeat(event, known, now, effects) if known else self._admit(event, now, effects)
+        elif denial is None:
+            denial = self._admit(event, now, effects)
+        if denial is not None:
+            effects.append(Denied(event.ticket, denial, event.claims))
+
+    def _admit(self, event: Acquire, now: Nanos, effects: list[Effect]) -> Denial | None:
+        """Grant it or put it in line; a denial has changed nothing."""
+        lending = self._lending
+        if self._draining:
+            return Denial(Reason.DRAINING)
+        wants: admission.Wants = []
+        takeable = True
+        length = NEVER
+        for claim in event.claims:
+            permits = claim.permits
+            resource = lending.resources.get((claim.resource, claim.key))
+            if resource is None or resource.draining:
+                return Denial(Reason.UNKNOWN_RESOURCE, claim.resource)
+            wants.append((resource, permits))
+            if resource.spec.lease < length:
+                length = resource.spec.lease
+            takeable = takeable and not resource.line.permits and resource.limit.can_take(permits, now)
+        if event.lease is not None:
+            length = event.lease
+            if denial := admission.lease_refusal(length, wants):
+                return denial
+        if not takeable and (denial := admission.above_capacity(wants)):
+            return denial
+        if lending.leases.exhausted:
+            return Denial(Reason.STATE_UNWRITABLE)
+        ask = Ask(event, [event.ticket], wants, length, now)
+        if takeable:
+            lending.grant(ask, now, effects)
+            return None
+        wait = admission.longest_wait(wants, event.wait)
+        if denial := admission.line_refusal(wants, wait, now):
+            return denial
+        ahead = max([len(resource.line) for resource, _ in wants])
+        not_before, _ = admission.not_before(wants, now)
+        effects.append(Queued(event.ticket, ahead, not_before))
+        lending.wait(ask, now + wait)
+        return None
+
+    def _repeat(self, event: Acquire, known: Ask | Lease, now: Nanos, effects: list[Effect]) -> Denial | None:
+        """The same ask again: the same lease, or the same place in line."""
+        lending = self._lending
+        ask = known.ask if isinstance(known, Lease) else known
+        if ask.event.claims != event.claims:
+            return Denial(Reason.REQUEST_ID_REUSED, field="request_id")
+        match known:
+            case Ask():
+                if len(ask.tickets) >= MAX_TICKETS:
+                    return Denial(Reason.LINE_FULL, ask.event.claims[0].resource, limit=MAX_TICKETS)
+                lending.register.join(ask, known, event.ticket)
+                wait = admission.longest_wait(ask.wants, event.wait)
+                lending.waiters.wait_until(ask, max(ask.deadline, now + wait))
+                ahead = max([resource.line.ahead_of(ask.place) for resource, _ in ask.wants])
+                effects.append(Queued(event.ticket, ahead, now))
+            case Lease(end=None | EndReason.SPENT):
+                lending.register.join(ask, known, event.ticket)
+                effects.append(granted(event.ticket, known, repeated=True))
+            case Lease():
+                return Denial(Reason.LEASE_ENDED, ended=known.ended(now))
+            case _:
+                assert_never(known)
+        return None
+
+    def _abandon(self, event: Abandon, now: Nanos, effects: list[Effect]) -> None:
+        lending = self._lending
+        known = lending.register.of_ticket(event.ticket)
+        match known:
+            case None:
+                pass
+            case Ask():
+                effects.append(Abandoned(event.ticket, known.event.claims, now - known.since))
+                if lending.register.part(known, event.ticket):
+                    lending.leave(known)
+            case Lease():
+                if lending.register.part(known.ask, event.ticket):
+                    lending.end(known, EndReason.DISCONNECTED, None, now, effects)
+                    # Nobody ever knew of this lease, so the same request id may ask anew.
+                    lending.register.forget(known.ask, known)
+            case _:
+                assert_never(known)
+
+    # --- giving back ----------------------------------------------------------------------------------------
+
+    def _release(self, event: Release, now: Nanos, effects: list[Effect]) -> None:
+        results: list[LeaseResult] = []
+        for lease_id in event.leases:
+            lease = self._lending.leases.live(lease_id)
+            if lease is None:
+                results.append(self._not_live(lease_id, now))
+            else:
+                self._lending.end(lease, _RELEASED, event.outcome, now, effects)
+                results.append(LeaseResult(lease_id, _STATE_RELEASED))
+        effects.append(Released(tuple(results)))
+
+    def _renew(self, event: Renew, now: Nanos, effects: list[Effect]) -> None:
+        results: list[LeaseResult] = []
+        for lease_id in event.leases:
+            lease = self._lending.leases.live(lease_id)
+            if lease is None:
+                results.append(self._not_live(lease_id, now))
+            else:
+                results.append(self._extend(lease, event.lease, now, effects))
+        effects.append(Renewed(tuple(results)))
+
+    def _extend(self, lease: Lease, length: Nanos | None, now: Nanos, effects: list[Effect]) -> LeaseResult:
+        """A live lease ends ``length`` from now instead."""
+        wants = lease.ask.wants
+        if length is None:
+            length = min(lease.ask.length, *[r.spec.max_lease for r, _ in wants if r.limit.lends])
+        elif denial := admission.lease_refusal(length, wants):
+            return LeaseResult(lease.id, LeaseState.REFUSED, denial=denial)
+        assert lease.deadline is not None, "a lease without a deadline lent nothing, so it does not live"
+        left = lease.deadline - now
+        self._lending.leases.extend(lease, now + length)
+        effects.append(LeaseExtended(lease.id, lease.grants, left, now + length))
+        return LeaseResult(lease.id, LeaseState.RENEWED, remaining=length)
+
+    def _not_live(self, lease_id: LeaseId, now: Nanos) -> LeaseResult:
+        """The answer about a lease that has ended or never was."""
+        lease = self._lending.leases.remembered(lease_id)
+        if lease is None:
+            return LeaseResult(lease_id, LeaseState.UNKNOWN)
+        return LeaseResult(lease_id, LeaseState.ENDED, ended=lease.ended(now))
+
+    # --- time and operators ---------------------------------------------------------------------------------
+
+    def _catch_up(self, now: Nanos, effects: list[Effect]) -> None:
+        """Make happen what is due by ``now``, in the order of the instants.
+
+        What is granted meanwhile is granted ``now``, so that no lease is born dead.
+        """
+        lending = self._lending
+        while (first := lending.agenda.first()) is not None and first[0] <= now:
+            key = first[1]
+            if key < RIPENINGS:
+                lease = lending.leases.live(LeaseId(key))
+                assert lease is not None, "I6: a lease that does not live was due"
+                lending.end(lease, EndReason.EXPIRED, Outcome.UNKNOWN, now, effects)
+            elif key < WAITS:
+                lending.touch(lending.resources.by_key(key))
+            else:
+                ask = lending.waiters.by_key(key)
+                denial = Denial(Reason.WAIT_OVER, admission.blocker(ask.wants, now))
+                lending.deny(ask, denial, now, effects)
+            lending.settle(now, effects)
+
+    def _reconfigure(self, event: Reconfigure, now: Nanos, effects: list[Effect]) -> None:
+        lending = self._lending
+        problems = lending.resources.problems(event.resources)
+        if problems:
+            effects.append(ReconfigureRefused(problems))
+            return
+        change = lending.resources.declare(event.resources, now)
+        effects.append(
+            Reconfigured(
+                added=tuple([resource.spec.name for resource in change.added]),
+                changed=tuple([resource.spec.name for resource in change.changed]),
+                removed=tuple([resource.spec.name for resource in change.gone]),
+            )
+        )
+        for resource in change.gone:
+            for ask in list(resource.line):
+                lending.deny(ask, Denial(Reason.UNKNOWN_RESOURCE, resource.spec.name), now, effects)
+        for resource in change.changed:
+            for ask in list(resource.line):
+                if denial := admission.above_capacity(ask.wants):
+                    lending.deny(ask, denial, now, effects)
+            lending.touch(resource)
+        lending.settle(now, effects)
+        for resource in change.gone:
+            if not resource.leases:
+                lending.resources.retire(resource)
+
+    def _drain(self, now: Nanos, effects: list[Effect]) -> None:
+        self._draining = True
+        for ask in self._lending.waiters.all():
+            self._lending.deny(ask, Denial(Reason.DRAINING), now, effects)
+
+    def _reserve(self, event: ReserveIds) -> None:
+        self._lending.leases.reserve(event.ceiling)
+        for resource in self._lending.resources:
+            self._lending.touch(resource)

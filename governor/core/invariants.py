@@ -1,0 +1,66 @@
+"""Invariants: what must be true of the whole state between any two events; see DESIGN.md for the list.
+
+It knows how to look at everything, slowly. It must never be needed: the engine does not call it, tests do.
+"""
+
+from governor.core.lending import Lending
+from governor.core.types import Nanos
+
+
+def check(lending: Lending, now: Nanos) -> None:
+    """Raise AssertionError with the name of the first invariant that does not hold."""
+    _in_use_is_the_sum_over_live_leases(lending)
+    _no_head_could_be_granted(lending, now)
+    _lines_hold_who_waits(lending)
+    _nothing_live_has_ended(lending, now)
+
+
+def _in_use_is_the_sum_over_live_leases(lending: Lending) -> None:
+    lent: dict[int, int] = {}
+    members: dict[tuple[int, str], int] = {}
+    covered: dict[int, int] = {}
+    for lease in lending.leases:
+        for resource, grant in lease.taken:
+            if resource.limit.lends:
+                lent[id(resource)] = lent.get(id(resource), 0) + grant.permits
+                covered[id(resource)] = covered.get(id(resource), 0) + 1
+            for member in grant.members:
+                members[id(resource), member.id] = members.get((id(resource), member.id), 0) + 1
+    for resource in lending.resources:
+        name = resource.spec.name
+        assert resource.limit.in_use == lent.pop(id(resource), 0), f"I1: {name}: in use is not what leases hold"
+        assert resource.leases == covered.pop(id(resource), 0), f"I1: {name}: leases are miscounted"
+        assert not resource.draining or resource.leases, f"I1: {name}: drained, but still there"
+    assert not lent, "I1: a lease holds permits of a resource that is gone"
+
+
+def _no_head_could_be_granted(lending: Lending, now: Nanos) -> None:
+    for resource in lending.resources:
+        head = resource.line.head
+        if head is None or not head.at_head or lending.leases.exhausted:
+            continue
+        assert not head.takeable(now), f"I3: {resource.spec.name}: its head could be granted"
+
+
+def _lines_hold_who_waits(lending: Lending) -> None:
+    waiting = lending.waiters.all()
+    standing = [ask for resource in lending.resources for ask in resource.line]
+    assert len(standing) == sum(len(ask.wants) for ask in waiting), "I5: somebody stands in line who does not wait"
+    for resource in lending.resources:
+        places = [ask.place for ask in resource.line]
+        assert places == sorted(places), f"I4: {resource.spec.name}: its line is out of order"
+        wanted = sum(ask.permits_of(resource) for ask in resource.line)
+        assert resource.line.permits == wanted, f"I4: {resource.spec.name}: its line is miscounted"
+        assert not (resource.draining and places), f"I5: {resource.spec.name}: is draining, but somebody waits"
+    for ask in waiting:
+        assert ask.tickets, "I5: an ask waits that everybody abandoned"
+        for ticket in ask.tickets:
+            assert lending.register.of_ticket(ticket) is ask, "I6: a ticket waits and stands for something else"
+
+
+def _nothing_live_has_ended(lending: Lending, now: Nanos) -> None:
+    for lease in lending.leases:
+        assert lease.end is None, f"I6: lease {lease.id} is live and has ended"
+        assert lease.deadline is not None, f"I6: lease {lease.id} is live and lent nothing"
+        assert lease.deadline > now, f"I6: lease {lease.id} should have expired"
+        assert lease.id < lending.leases.next_id, f"I7: lease {lease.id} has an id not given out yet"

@@ -1,0 +1,129 @@
+"""Leases: what is lent until when, and the last that ended.
+
+It knows ids, deadlines and ends. It must never know what a lease's permits are worth or who waits for them.
+Two invariants: ids rise strictly, and a lease ends exactly once.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from governor.core.agenda import Agenda
+from governor.core.ask import Ask
+from governor.core.resource import Resource
+from governor.core.types import Ended, EndReason, Grant, LeaseId, Nanos
+
+# How many ended leases are remembered, so that a late release or renewal is told why and when. The oldest is
+# forgotten first; its id is then unknown.
+REMEMBERED: Final = 10_000
+
+
+@dataclass(slots=True, eq=False)
+class Lease:
+    """One grant: what of each claim, and from which resource it was taken.
+
+    ``deadline`` is None when nothing was lent; ``end`` and ``ended_at`` are set when it ends.
+    """
+
+    id: LeaseId
+    ask: Ask
+    grants: tuple[Grant, ...]
+    taken: list[tuple[Resource, Grant]]
+    granted_at: Nanos
+    deadline: Nanos | None
+    end: EndReason | None = None
+    ended_at: Nanos = 0
+
+    def ended(self, now: Nanos) -> Ended | None:
+        """Why and how long ago it ended; None while it lives."""
+        return None if self.end is None else Ended(self.end, now - self.ended_at)
+
+
+class Leases:
+    """The live leases by id, and the ended ones that are remembered. A lease's key on the agenda is its id.
+
+    ``exhausted``: no id is left that the next start is sure not to give out again.
+    """
+
+    __slots__ = (
+        "_agenda",
+        "_ceiling",
+        "_ended",
+        "_ended_order",
+        "_live",
+        "exhausted",
+        "live",
+        "next_id",
+        "remembered",
+    )
+
+    def __init__(self, agenda: Agenda, first_id: LeaseId) -> None:
+        self.next_id = first_id
+        self.exhausted = True
+        self._ceiling = first_id - 1
+        self._live: dict[LeaseId, Lease] = {}
+        self._ended: dict[LeaseId, Lease] = {}
+        # The live lease, and the ended one that is remembered. Bound once: they are asked on the hottest path.
+        self.live: Callable[[LeaseId], Lease | None] = self._live.get
+        self.remembered: Callable[[LeaseId], Lease | None] = self._ended.get
+        # The ids in _ended, oldest first: the dict alone would take ever longer to find its oldest entry.
+        self._ended_order: deque[LeaseId] = deque()
+        self._agenda = agenda
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    def __iter__(self) -> Iterator[Lease]:
+        return iter(self._live.values())
+
+    def reserve(self, ceiling: LeaseId) -> None:
+        """Ids up to ``ceiling`` may be given out; the ceiling never falls."""
+        self._ceiling = max(self._ceiling, ceiling)
+        self.exhausted = self.next_id > self._ceiling
+
+    def grant(
+        self,
+        ask: Ask,
+        grants: tuple[Grant, ...],
+        taken: list[tuple[Resource, Grant]],
+        deadline: Nanos | None,
+        now: Nanos,
+    ) -> Lease:
+        """A new lease, with the next id; without a ``deadline`` it only stands for what was spent."""
+        lease_id = self.next_id
+        assert not self.exhausted, "I7: an id was given out that the next start may give out again"
+        self.next_id = LeaseId(lease_id + 1)
+        if lease_id >= self._ceiling:
+            self.exhausted = True
+        lease = Lease(lease_id, ask, grants, taken, now, deadline)
+        if deadline is not None:
+            self._live[lease_id] = lease
+            self._agenda.add(lease_id, deadline)
+        return lease
+
+    def extend(self, lease: Lease, deadline: Nanos) -> None:
+        """It ends at ``deadline`` instead."""
+        assert lease.deadline is not None, "what was spent cannot be extended"
+        self._agenda.drop(lease.id, lease.deadline)
+        lease.deadline = deadline
+        self._agenda.add(lease.id, deadline)
+
+    def finish(self, lease: Lease, reason: EndReason, now: Nanos) -> Lease | None:
+        """It has ended and is remembered; the one forgotten in its stead is returned, if anything stands for it.
+
+        That is a request id, or the tickets of what was spent: those of a lent one ended with it.
+        """
+        assert lease.end is None, "I6: a lease ended twice"
+        if lease.deadline is not None:
+            del self._live[lease.id]
+            self._agenda.drop(lease.id, lease.deadline)
+        lease.end = reason
+        lease.ended_at = now
+        self._ended[lease.id] = lease
+        self._ended_order.append(lease.id)
+        if len(self._ended_order) > REMEMBERED:
+            forgotten = self._ended.pop(self._ended_order.popleft())
+            if forgotten.ask.event.request_id or forgotten.deadline is None:
+                return forgotten
+        return None

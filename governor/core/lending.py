@@ -1,0 +1,135 @@
+"""Lending: the moves that everything else is made of: grant, wait, leave, end, settle.
+
+It knows how each move keeps resources, lines, leases and the register in step. It must never know which event a
+move is for. One invariant: after ``settle``, no head of a line could be granted.
+"""
+
+from typing import Final
+
+from governor.core.agenda import Agenda
+from governor.core.ask import Ask
+from governor.core.effects import Denied, Effect, Granted, LeaseEnded
+from governor.core.leases import Lease, Leases
+from governor.core.register import Register
+from governor.core.resource import Resource
+from governor.core.resources import Resources
+from governor.core.types import Denial, EndReason, Grant, LeaseId, Nanos, Outcome, TicketId
+from governor.core.waiters import Waiters
+
+# Keys on the agenda. Of one instant, leases end before lines ripen before waits are over: a permit that came back
+# in time is granted. A lease's key is its id, which stays below all others for as long as ids last.
+RIPENINGS: Final = 1 << 62
+WAITS: Final = 1 << 63
+
+
+class Lending:
+    """All the state there is, and the moves. Whoever calls a move calls ``settle`` afterwards."""
+
+    __slots__ = ("agenda", "leases", "register", "resources", "touched", "waiters")
+
+    def __init__(self, first_id: LeaseId) -> None:
+        self.agenda = Agenda()
+        self.resources = Resources(self.agenda, RIPENINGS)
+        self.leases = Leases(self.agenda, first_id)
+        self.waiters = Waiters(self.agenda, WAITS)
+        self.register = Register()
+        # Whose lines may have something to gain since the last settle.
+        self.touched: list[Resource] = []
+
+    def touch(self, resource: Resource) -> None:
+        """Its line may have something to gain."""
+        self.touched.append(resource)
+
+    def wait(self, ask: Ask, deadline: Nanos) -> None:
+        """Join the lines."""
+        self.waiters.join(ask, deadline)
+        self.register.enter(ask, ask)
+        self.touched.extend([resource for resource, _ in ask.wants])
+
+    def leave(self, ask: Ask) -> None:
+        """Leave the lines without a grant."""
+        self.waiters.leave(ask)
+        self.register.forget(ask, ask)
+        self.touched.extend([resource for resource, _ in ask.wants])
+
+    def deny(self, ask: Ask, denial: Denial, now: Nanos, effects: list[Effect]) -> None:
+        """Leave the lines, with this answer to everybody who waits at this place."""
+        self.leave(ask)
+        effects.extend([Denied(ticket, denial, ask.event.claims, now - ask.since) for ticket in ask.tickets])
+
+    def grant(self, ask: Ask, now: Nanos, effects: list[Effect]) -> None:
+        """Take all that it wants, which can be taken; the lease's time starts now."""
+        grants: list[Grant] = []
+        taken: list[tuple[Resource, Grant]] = []
+        deadline: Nanos | None = None
+        for resource, permits in ask.wants:
+            limit = resource.limit
+            members = limit.take(permits, now)
+            grant = Grant(resource.spec.name, permits, members, resource.key)
+            grants.append(grant)
+            taken.append((resource, grant))
+            if limit.lends:
+                resource.leases += 1
+                deadline = now + ask.length
+        lease = self.leases.grant(ask, tuple(grants), taken, deadline, now)
+        self.register.enter(ask, lease)
+        if deadline is None and (forgotten := self.leases.finish(lease, EndReason.SPENT, now)):
+            self.register.forget(forgotten.ask, forgotten)
+        repeated = False
+        for ticket in ask.tickets:
+            effects.append(granted(ticket, lease, repeated=repeated))
+            repeated = True
+
+    def end(self, lease: Lease, reason: EndReason, outcome: Outcome | None, now: Nanos, effects: list[Effect]) -> None:
+        """End a live lease: what it lent has come back.
+
+        Without an ``outcome`` nobody ever got to know of it: what it took is as if never taken, also what it spent.
+        """
+        for resource, grant in lease.taken:
+            limit = resource.limit
+            if outcome is None:
+                limit.put_back(grant.permits, grant.members, lease.granted_at, now)
+            else:
+                limit.give_back(grant.permits, grant.members, outcome, now)
+            if resource.line.permits:
+                self.touched.append(resource)
+            if limit.lends:
+                resource.leases -= 1
+                if resource.draining and not resource.leases:
+                    self.resources.retire(resource)
+        if lease.deadline is None:
+            return
+        self.register.end_tickets(lease.ask)
+        if forgotten := self.leases.finish(lease, reason, now):
+            self.register.forget(forgotten.ask, forgotten)
+        held, left = now - lease.granted_at, lease.deadline - now
+        effects.append(LeaseEnded(lease.id, reason, lease.grants, lease.ask.event.client, held, left))
+
+    def settle(self, now: Nanos, effects: list[Effect]) -> None:
+        """Grant whoever can be granted now in the lines that were touched, and in those that this touches."""
+        for resource in self.touched:  # which grows while it is walked
+            while (ask := resource.line.head) is not None:
+                if self.leases.exhausted or not ask.at_head or not ask.takeable(now):
+                    break
+                self.waiters.leave(ask)
+                self.grant(ask, now, effects)
+                self.touched.extend([other for other, _ in ask.wants if other is not resource])
+            self._await_ripening(resource, now)
+        self.touched.clear()
+
+    def _await_ripening(self, resource: Resource, now: Nanos) -> None:
+        """Put on the agenda when time alone lets this line move."""
+        at: Nanos | None = None
+        if (ask := resource.line.head) is not None:
+            permits = ask.permits_of(resource)
+            if not resource.limit.can_take(permits, now):
+                at = resource.limit.wake_at(permits, now)
+                assert at is None or at > now, "I3: what can be taken now was not"
+        self.resources.ripen(resource, at)
+
+
+def granted(ticket: TicketId, lease: Lease, *, repeated: bool) -> Granted:
+    """The answer to a ticket of this lease."""
+    ask = lease.ask
+    waited = lease.granted_at - ask.since
+    return Granted(ticket, lease.id, lease.grants, lease.deadline, waited, ask.event.client, repeated)

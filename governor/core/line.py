@@ -1,0 +1,53 @@
+"""Line: who waits for a resource, in the order of asking.
+
+It knows waiting asks and their order. It must never know whether one can be granted.
+One invariant: ``permits`` is what all of them want together, so 0 means that nobody waits.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+
+from governor.core.ask import Ask, Place
+
+
+class Line:
+    """The asks that wait for one resource."""
+
+    __slots__ = ("_waiters", "permits")
+
+    def __init__(self) -> None:
+        # An OrderedDict: a plain dict takes ever longer to find its first entry as entries before it go.
+        self._waiters: OrderedDict[Place, Ask] = OrderedDict()
+        self.permits = 0
+
+    def __len__(self) -> int:
+        return len(self._waiters)
+
+    def __iter__(self) -> Iterator[Ask]:
+        return iter(self._waiters.values())
+
+    @property
+    def head(self) -> Ask | None:
+        """The first in line."""
+        for ask in self._waiters.values():
+            return ask
+        return None
+
+    def ahead_of(self, place: Place) -> int:
+        """How many stand before this place; takes as long as there are."""
+        ahead = 0
+        for other in self._waiters:
+            if other >= place:
+                break
+            ahead += 1
+        return ahead
+
+    def join(self, ask: Ask, permits: int) -> None:
+        """Stand behind everybody."""
+        self._waiters[ask.place] = ask
+        self.permits += permits
+
+    def leave(self, ask: Ask, permits: int) -> None:
+        """Step out, from anywhere in the line."""
+        del self._waiters[ask.place]
+        self.permits -= permits

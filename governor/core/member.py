@@ -1,0 +1,108 @@
+"""Member: what one member of a pool has been through.
+
+It knows its slots, how its lendings ended, and when what was opened on it must be opened anew. It must never
+know the other members or whose turn it is. One invariant: its generation only rises, and has risen before
+anybody is lent what was opened too long ago or is known to be broken.
+"""
+
+from typing import Final
+
+from governor.core.types import Member, Nanos
+
+# By then any quarantine has reached its cap; counting on would only make ever longer numbers.
+_MAX_FAILURES: Final = 64
+
+
+class PoolMember:
+    """The state of one member.
+
+    ``record`` is the member as it is lent, with its present generation. ``index``: where it stands among the
+    declared ones. ``max_leases``: its slots, 0 when it is declared no more. ``lent``: slots lent now.
+    ``lendings``: how often one ever was. ``returned`` orders members by when something last came back to
+    them, 0 is never. ``until``: the end of its quarantine, None outside of one. ``place`` is the business of
+    ``Turns``.
+    """
+
+    __slots__ = (
+        "_failures",
+        "_idle_since",
+        "_opened",
+        "index",
+        "lendings",
+        "lent",
+        "max_leases",
+        "place",
+        "record",
+        "returned",
+        "until",
+    )
+
+    def __init__(self, member_id: str, now: Nanos) -> None:
+        # Kept rather than made for each lending: making one costs more than all the rest of it.
+        self.record = Member(member_id)
+        self.index = 0
+        self.max_leases = 0
+        self.lent = 0
+        self.lendings = 0
+        self.returned = 0
+        self.until: Nanos | None = None
+        self.place: int | None = None
+        self._opened = now
+        self._idle_since = now
+        self._failures = 0
+
+    def declare(self, attributes: tuple[tuple[str, str], ...], max_leases: int, index: int) -> None:
+        """What the operator says of it from now on; who holds it already keeps what it was told."""
+        assert max_leases >= 1, "a member that nobody could hold"
+        self.record = Member(self.record.id, attributes, self.record.generation)
+        self.max_leases = max_leases
+        self.index = index
+
+    def remove(self) -> None:
+        """It is declared no more, but still lent."""
+        self.max_leases = 0
+        self.place = None
+
+    @property
+    def free(self) -> int:
+        """Slots that nobody holds."""
+        return self.max_leases - self.lent if self.lent < self.max_leases else 0
+
+    def lend(self, max_lifetime: Nanos | None, idle_timeout: Nanos | None, now: Nanos) -> Member:
+        """Lend one slot; first recycle what has reached its lifetime or has lain idle for the timeout."""
+        if (max_lifetime is not None and now - self._opened >= max_lifetime) or (
+            idle_timeout is not None and not self.lent and now - self._idle_since >= idle_timeout
+        ):
+            self._recycle(now)
+        self.lent += 1
+        self.lendings += 1
+        return self.record
+
+    def unlend(self) -> None:
+        """Undo a lending that nobody used: it is as idle as it was, and last came back when it did."""
+        self.lent -= 1
+        self.lendings -= 1
+
+    def come_back(self, returned: int, now: Nanos) -> None:
+        """One slot has come back, as the ``returned``-th of the whole pool."""
+        self.lent -= 1
+        self.returned = returned
+        self._idle_since = now
+
+    def heal(self) -> None:
+        """It was seen to work: the next failure counts as the first."""
+        self._failures = 0
+
+    def fail(self, quarantine: Nanos, max_quarantine: Nanos, now: Nanos) -> Nanos:
+        """It was seen to be broken: what is open on it is void. The instant returned ends its quarantine."""
+        self._failures = min(self._failures + 1, _MAX_FAILURES)
+        self._recycle(now)
+        self.until = now + min(max_quarantine, quarantine << (self._failures - 1))
+        return self.until
+
+    def _recycle(self, now: Nanos) -> None:
+        record = self.record
+        self.record = Member(record.id, record.attributes, record.generation + 1)
+        self._opened = now
+        # Else an undone lending would leave it to be recycled once more for the same idleness.
+        self._idle_since = now

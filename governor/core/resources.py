@@ -1,0 +1,102 @@
+"""Resources: all that are declared, and those that are not any more but still lent.
+
+It knows what a new declaration changes and what time alone will change. It must never know who waits or why.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from governor.core.agenda import Agenda
+from governor.core.resource import Resource, ResourceSpec
+from governor.core.types import Nanos
+
+
+@dataclass(slots=True, frozen=True)
+class Change:
+    """What a new declaration did. ``gone``: what nobody may wait for any more, removed or of another kind now."""
+
+    added: tuple[Resource, ...]
+    changed: tuple[Resource, ...]
+    gone: tuple[Resource, ...]
+
+
+class Resources:
+    """Resources by name and key, in the order of their declaration. Keys on the agenda count up from ``first_key``."""
+
+    __slots__ = ("_agenda", "_by_agenda_key", "_by_name", "_next_key", "get")
+
+    def __init__(self, agenda: Agenda, first_key: int) -> None:
+        self._by_name: dict[tuple[str, str], Resource] = {}
+        # The resource of (name, key), also a draining one. Bound once: it is asked on the hottest path.
+        self.get: Callable[[tuple[str, str]], Resource | None] = self._by_name.get
+        self._by_agenda_key: dict[int, Resource] = {}
+        self._next_key = first_key
+        self._agenda = agenda
+
+    def __iter__(self) -> Iterator[Resource]:
+        return iter(self._by_name.values())
+
+    def ripen(self, resource: Resource, at: Nanos | None) -> None:
+        """Time alone lets its line move at ``at``; None: it does not."""
+        if at == resource.ripens_at:
+            return
+        if resource.ripens_at is not None:
+            self._agenda.drop(resource.agenda_key, resource.ripens_at)
+        resource.ripens_at = at
+        if at is not None:
+            self._agenda.add(resource.agenda_key, at)
+
+    def by_key(self, key: int) -> Resource:
+        """Which resource's ripening stands on the agenda under ``key``."""
+        return self._by_agenda_key[key]
+
+    def problems(self, specs: tuple[ResourceSpec, ...]) -> tuple[str, ...]:
+        """Why these cannot be declared now."""
+        found = []
+        for spec in specs:
+            resource = self._by_name.get((spec.name, ""))
+            if resource is not None and resource.leases and resource.spec.kind != spec.kind:
+                found.append(
+                    f"{spec.name}: cannot become a {spec.kind} while {resource.leases} leases of it as a "
+                    f"{resource.spec.kind} are held; wait for them to end, or give the {spec.kind} another name"
+                )
+        return tuple(found)
+
+    def declare(self, specs: tuple[ResourceSpec, ...], now: Nanos) -> Change:
+        """Exactly these from now on; only after ``problems`` found none."""
+        before = dict(self._by_name)
+        self._by_name.clear()
+        added: list[Resource] = []
+        changed: list[Resource] = []
+        gone: list[Resource] = []
+        for spec in specs:
+            resource = before.pop((spec.name, ""), None)
+            if resource is not None and resource.spec.kind != spec.kind:
+                gone.append(resource)
+                resource = None
+            if resource is None:
+                resource = Resource(spec, self._next_key, now)
+                self._by_agenda_key[self._next_key] = resource
+                self._next_key += 1
+                added.append(resource)
+            elif resource.draining:
+                resource.redeclare(spec, now)
+                added.append(resource)
+            elif resource.spec != spec:
+                resource.redeclare(spec, now)
+                changed.append(resource)
+            self._by_name[spec.name, ""] = resource
+        for name, resource in before.items():
+            if not resource.draining:
+                gone.append(resource)
+            if resource.leases:
+                resource.draining = True
+                self._by_name[name] = resource
+        return Change(tuple(added), tuple(changed), tuple(gone))
+
+    def retire(self, resource: Resource) -> None:
+        """Forget one that is no longer declared, lent or waited for."""
+        self.ripen(resource, None)
+        del self._by_agenda_key[resource.agenda_key]
+        if self._by_name.get((resource.spec.name, resource.key)) is resource:
+            del self._by_name[resource.spec.name, resource.key]

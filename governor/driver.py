@@ -1,0 +1,170 @@
+"""Driver: the only place where asyncio meets the engine.
+
+It knows which caller waits for which ticket, and keeps one timer for whatever is due next. It must never decide
+anything about permits. In one sentence: every caller that waits has a ticket in line, and every ticket in line a
+caller that waits.
+
+Each call is one synchronous step of the engine. A call that is answered at once never gives up the event loop, so
+nothing can come between the decision and its answer; one that waits is woken by the very step that grants it.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from governor.clock import Clock, Timer
+from governor.core.effects import (
+    Denied,
+    Effect,
+    Granted,
+    LeaseResult,
+    Reconfigured,
+    ReconfigureRefused,
+    Released,
+    Renewed,
+)
+from governor.core.engine import Engine
+from governor.core.events import Abandon, Acquire, Drain, Event, Reconfigure, Release, Renew, ReserveIds, Wake
+from governor.core.resource import ResourceSpec
+from governor.core.snapshot import Snapshot
+from governor.core.types import Claim, LeaseId, Nanos, Outcome, TicketId
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+Answer = Granted | Denied
+
+
+class Driver:
+    """An engine with a clock and callers.
+
+    ``observers`` are called with the effects of each step, before any caller goes on; ``lag_observers`` with how
+    many nanoseconds after its instant the timer came. They must be quick and must not raise.
+    """
+
+    def __init__(self, engine: Engine, clock: Clock) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._callers: dict[TicketId, asyncio.Future[Answer]] = {}
+        self._last_ticket = 0
+        self._timer: Timer | None = None
+        self._timer_at: Nanos = 0
+        self.observers: list[Callable[[Sequence[Effect]], None]] = []
+        self.lag_observers: list[Callable[[Nanos], None]] = []
+
+    async def acquire(
+        self,
+        claims: tuple[Claim, ...],
+        *,
+        client: str = "",
+        wait: Nanos | None = None,
+        lease: Nanos | None = None,
+        request_id: str = "",
+        labels: tuple[tuple[str, str], ...] = (),
+    ) -> Answer:
+        """Ask, and stand in line until there is an answer.
+
+        Cancelling it leaves the line in the same turn, or gives the grant back when one was just made.
+        """
+        self._last_ticket += 1
+        ticket = TicketId(self._last_ticket)
+        answer: Answer | None = None
+        for effect in self._step(Acquire(ticket, claims, client, wait, lease, request_id, labels)):
+            if isinstance(effect, (Granted, Denied)) and effect.ticket == ticket:
+                answer = effect
+        if answer is not None:
+            return answer
+        caller: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._callers[ticket] = caller
+        try:
+            return await caller
+        except asyncio.CancelledError:
+            self.abandon(ticket)
+            raise
+
+    def abandon(self, ticket: TicketId) -> None:
+        """Whoever held this ticket is gone: it leaves the line, or its undelivered grant is taken back."""
+        self._callers.pop(ticket, None)
+        self._step(Abandon(ticket))
+
+    async def release(self, leases: tuple[LeaseId, ...], outcome: Outcome = Outcome.UNKNOWN) -> tuple[LeaseResult, ...]:
+        """Give leases back; a result for each, in order."""
+        for effect in self._step(Release(leases, outcome)):
+            if isinstance(effect, Released):
+                return effect.results
+        raise AssertionError("the engine did not answer a release")
+
+    async def renew(self, leases: tuple[LeaseId, ...], lease: Nanos | None = None) -> tuple[LeaseResult, ...]:
+        """Extend leases to ``lease`` from now; a result for each, in order."""
+        for effect in self._step(Renew(leases, lease)):
+            if isinstance(effect, Renewed):
+                return effect.results
+        raise AssertionError("the engine did not answer a renewal")
+
+    def reconfigure(self, resources: tuple[ResourceSpec, ...]) -> Reconfigured | ReconfigureRefused:
+        """Declare exactly these resources, or change nothing."""
+        for effect in self._step(Reconfigure(resources)):
+            if isinstance(effect, (Reconfigured, ReconfigureRefused)):
+                return effect
+        raise AssertionError("the engine did not answer a reconfiguration")
+
+    def drain(self) -> None:
+        """Refuse new asks and everybody who waits; leases go on."""
+        self._step(Drain())
+
+    def reserve_ids(self, ceiling: LeaseId) -> None:
+        """Lease ids up to ``ceiling`` may be given out."""
+        self._step(ReserveIds(ceiling))
+
+    def snapshot(self) -> Snapshot:
+        """The numbers of everything, now."""
+        return self._engine.snapshot(now=self._clock.now())
+
+    @property
+    def last_id(self) -> LeaseId:
+        """The highest lease id given out so far."""
+        return self._engine.last_id
+
+    @property
+    def live_leases(self) -> int:
+        """How many leases are held."""
+        return self._engine.live_leases
+
+    def close(self) -> None:
+        """Stop the timer. Nothing ends on its own any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _step(self, event: Event) -> list[Effect]:
+        """One step of the engine, and all that follows from it but the answer to whoever called."""
+        effects = self._engine.handle(event, now=self._clock.now())
+        for observe in self.observers:
+            observe(effects)
+        for effect in effects:
+            if isinstance(effect, (Granted, Denied)):
+                caller = self._callers.pop(effect.ticket, None)
+                if caller is not None and not caller.done():
+                    caller.set_result(effect)
+        self._arm()
+        return effects
+
+    def _arm(self) -> None:
+        """Have the timer come no later than the next thing is due.
+
+        A timer that would come too early is left alone: it costs one idle turn, while moving it would cost every
+        call that takes and returns a lease.
+        """
+        due = self._engine.next_deadline()
+        if due is None or (self._timer is not None and self._timer_at <= due):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = due
+        self._timer = self._clock.call_at(due, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        lag = self._clock.now() - self._timer_at
+        for observe in self.lag_observers:
+            observe(max(0, lag))
+        self._step(Wake())

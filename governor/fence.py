@@ -1,0 +1,77 @@
+"""Fence: how high lease ids may have risen, on record in the state folder.
+
+It knows one number in one file. It must never know what a lease is. In one sentence: an id is on record before it
+can be given out, so no start ever gives out an id of an earlier one.
+
+Writing each id down would cost a disk write a grant, so ids are reserved a million at a time; a restart skips what
+was left of the last million.
+"""
+
+import os
+from pathlib import Path
+from typing import Final
+
+BLOCK: Final = 1_000_000
+
+_NAME: Final = "fence"
+_HEADER: Final = "governor fence 1"
+_HIGHEST: Final = 2**62  # beyond it a lease id would not fit its place
+
+
+class FenceError(Exception):
+    """The fence cannot be read or written; one line that says what, where and what to do."""
+
+
+class Fence:
+    """The record of one state folder, which must be locked for as long as this is used."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read the record; a folder without one starts at 0. Raises FenceError."""
+        self._path = folder / _NAME
+        self.reserved = self._read()
+
+    def reserve(self) -> int:
+        """Put the next block on record, durably, and return the highest id of it. Blocks on the disk.
+
+        Raises FenceError, and the old record stands.
+        """
+        ceiling = self.reserved + BLOCK
+        if ceiling > _HIGHEST:
+            raise FenceError(f"{self._path}: all lease ids are used up; start with a new state folder")
+        new = self._path.with_suffix(".new")
+        try:
+            with new.open("w", encoding="ascii") as file:
+                file.write(f"{_HEADER}\n{ceiling}\n")
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(self._path)
+            folder = os.open(self._path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        except OSError as error:
+            raise FenceError(
+                f"{self._path}: cannot be written ({error.strerror}); check the disk and the folder's owner"
+            ) from error
+        self.reserved = ceiling
+        return ceiling
+
+    def _read(self) -> int:
+        try:
+            text = self._path.read_text(encoding="ascii")
+        except FileNotFoundError:
+            return 0
+        except OSError as error:
+            raise FenceError(f"{self._path}: cannot be read ({error.strerror}); check the folder's owner") from error
+        except UnicodeDecodeError:
+            text = ""
+        header, _, rest = text.partition("\n")
+        number = rest.strip()
+        if header != _HEADER or not number.isdecimal() or int(number) > _HIGHEST:
+            raise FenceError(
+                f"{self._path}: is damaged: expected the line {_HEADER!r} and a number. Lease ids must not start "
+                "over while somebody may still hold an old one: restore the file, or write a number there that is "
+                "higher than any lease id ever seen"
+            )
+        return int(number)
