@@ -63,9 +63,13 @@ class HintError(ValueError):
     """A value that will not do; the message is a hint at the way out, and may be empty."""
 
 
+# What pydantic is to call a complaint of ours.
+OURS: Final = "ours"
+
+
 def fault(message: str) -> PydanticCustomError:
     """A refusal in our own words, as pydantic carries it."""
-    return PydanticCustomError("governor", "{message}", {"message": message})
+    return PydanticCustomError(OURS, "{message}", {"message": message})
 
 
 # What `Broken` is answered with: it was complained about when the file was read.

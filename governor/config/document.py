@@ -13,21 +13,20 @@ import yaml
 
 from governor.config.nodes import Broken, ListNode, MappingNode, Node, Scalar, found
 from governor.config.problems import Problems, Trail, quoted, shortened
-from governor.config.syntax import NO_TAGS, explain
+from governor.config.syntax import MAX_DEPTH, NO_TAGS, TOO_DEEP, explain
 from governor.config.variables import VariableError, Variables
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
 MAX_BYTES: Final = 2**20
-MAX_DEPTH: Final = 32
 MAX_NODES: Final = 100_000
 
 # libyaml reads a full-sized file sixteen times faster; both readers emit the same events.
 READER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-# What YAML does not allow in a text.
-_NOT_YAML: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# What YAML does not allow in a text, and three that it calls the end of a line while editors do not.
+_STRANGE: Final = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u2028\u2029]")
 
 
 def read(data: bytes, variables: Variables, problems: Problems) -> Node | None:
@@ -44,7 +43,7 @@ def _decoded(data: bytes, problems: Problems) -> str | None:
         line = data.count(b"\n", 0, error.start) + 1
         problems.add(line, (), f"this is not UTF-8 text{looks}: save the file as UTF-8")
         return None
-    if strange := _NOT_YAML.search(text):
+    if strange := _STRANGE.search(text):
         line = text.count("\n", 0, strange.start()) + 1
         problems.add(line, (), f"the character U+{ord(strange[0]):04X} is not allowed: delete it")
         return None
@@ -80,10 +79,11 @@ class _Builder:
 
     def _root(self) -> Node | None:
         next(self._events)  # the start of the stream
-        if isinstance(next(self._events), yaml.StreamEndEvent):
+        start = next(self._events)
+        root = None if isinstance(start, yaml.StreamEndEvent) else self._node(next(self._events), (), 0)
+        if root is None or (isinstance(root, Scalar) and root.null):
             self._problems.add(None, (), "the file is empty: to declare nothing at all, write {}")
             return None
-        root = self._node(next(self._events), (), 0)
         next(self._events)  # the end of the document
         after = next(self._events)
         if isinstance(after, yaml.DocumentStartEvent):
@@ -92,7 +92,7 @@ class _Builder:
 
     def _node(self, event: yaml.Event, trail: Trail, depth: int) -> Node:
         if depth > MAX_DEPTH:
-            self._problems.add(_line(event), (), f"this is nested more than {MAX_DEPTH} levels deep")
+            self._problems.add(_line(event), (), TOO_DEEP)
             raise _EndError
         if isinstance(event, yaml.AliasEvent):
             return self._aliased(event, trail)
@@ -164,7 +164,7 @@ class _Builder:
         node, size = self._anchors.get(anchor, (Broken(line), 0))
         if size == 0:
             name = shortened(anchor)
-            self._problems.add(line, trail, f"*{name} stands for nothing: no &{name} comes before it")
+            self._problems.add(line, trail, f"*{name} stands for nothing that ends before it")
         self._count(size, line)
         return node
 

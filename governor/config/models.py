@@ -87,13 +87,14 @@ class _Listener:
 
 def _apart(addresses: tuple[Address, ...]) -> tuple[Address, ...]:
     """Refuses two addresses that cannot both be listened on."""
-    complain(
-        ((place,), f"already taken by listen[{earlier}]")
-        for place, address in enumerate(addresses)
-        for earlier in range(place)
-        if _overlap(address, addresses[earlier])
-    )
+    taken = ((place, _taken(address, addresses[:place])) for place, address in enumerate(addresses))
+    complain(((place,), f"already taken by listen[{other}]") for place, other in taken if other is not None)
     return addresses
+
+
+def _taken(address: Address, others: Iterable[Address | None]) -> int | None:
+    """Which of ``others`` cannot be listened on beside ``address``."""
+    return next((place for place, other in enumerate(others) if other and _overlap(address, other)), None)
 
 
 def _overlap(one: Address, other: Address) -> bool:
@@ -220,14 +221,12 @@ def _http_taken(node: MappingNode, context: Context) -> Iterator[Conflict]:
     addresses: Iterable[Address | None] = DEFAULT_LISTEN
     if isinstance(listen, ListNode):
         addresses = (quietly(ADDRESS, item, context) for item in listen)
-    for place, address in enumerate(addresses):
-        if address is None or not _overlap(http, address):
-            continue
-        if "http" in node:
-            other = f"listen[{place}]" if "listen" in node else "listen, as it is by default"
-            yield ("http",), f"already taken by {other}: choose another port"
-        else:
-            yield (
-                ("listen", place),
-                f"already taken by http, as it is by default ({DEFAULT_HTTP}): choose another port",
-            )
+    place = _taken(http, addresses)
+    if place is None:
+        return
+    if "http" in node:
+        other = f"listen[{place}]" if "listen" in node else "listen, as it is by default"
+        yield ("http",), f"already taken by {other}: choose another port"
+    else:
+        other = f"http, as it is by default ({DEFAULT_HTTP})"
+        yield ("listen", place), f"already taken by {other}: choose another port"

@@ -12,7 +12,12 @@ from governor.config.problems import quoted
 from governor.config.variables import is_only_variable
 
 _NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
-# What looks as well without quotes around it.
+# What YAML 1.2 reads as a number or a boolean.
+_TYPED: Final = re.compile(
+    r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|0o[0-7]+|0x[0-9a-fA-F]+"
+    r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)|true|True|TRUE|false|False|FALSE"
+)
+# What is shown as well without quotes around it.
 _BARE: Final = re.compile(r"[-+.]?[0-9][\w.:+-]{0,40}|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)|true|false")
 
 
@@ -39,6 +44,11 @@ class Scalar:
     def null(self) -> bool:
         """Whether nothing was written."""
         return not self.quoted and self.text in _NULLS
+
+    @property
+    def typed(self) -> bool:
+        """Whether YAML would make a number or a boolean of what was written."""
+        return not self.quoted and _TYPED.fullmatch(self.written) is not None
 
 
 class MappingNode(dict[str, "Node"]):
@@ -85,7 +95,7 @@ def found(node: object) -> str:
         case ListNode():
             return "a list"
         case Scalar() if is_only_variable(node.written):
-            return f"what {node.written} holds"
+            return f"what {node.written} holds" if node.text else f"nothing in {node.written}"
         case Scalar() if node.null:
             return "nothing"
         case Scalar() if not node.quoted and _BARE.fullmatch(node.written):

@@ -27,11 +27,17 @@ class _Complaint:
     about: Literal["colon", "brackets", ""] = ""
 
 
+# Deeper than any config; libyaml has a bound of its own, which it meets first when brackets are all there is.
+MAX_DEPTH: Final = 32
+TOO_DEEP: Final = f"this is nested more than {MAX_DEPTH} levels deep"
 NO_TAGS: Final = "tags (words that start with !) are not accepted: take it off"
+_NO_SPACE: Final = "a space is missing after the colon: write key: value"
+_NO_COLON: Final = "a colon is missing after the key: write key: value"
 _TAB: Final = "a tab cannot indent YAML: use spaces"
 
 # The first that matches counts, and the last matches always.
 _COMPLAINTS: Final = (
+    _Complaint(r"nesting depth", TOO_DEEP),
     _Complaint(r"a tab character", _TAB),
     _Complaint(
         r"find expected ':'",
@@ -60,6 +66,7 @@ _COMPLAINTS: Final = (
 )
 
 _GLUED: Final = re.compile(r"\s*(?:- )?[\w-]+:[^\s:/]")
+_BARE_KEY: Final = re.compile(r"\s*[\w-]+\s*")
 
 
 def explain(error: yaml.MarkedYAMLError, text: str) -> tuple[int, Trail, str]:
@@ -68,21 +75,23 @@ def explain(error: yaml.MarkedYAMLError, text: str) -> tuple[int, Trail, str]:
     complaint = next(row for row in _COMPLAINTS if re.search(row.pattern, heard))
     mark = error.problem_mark
     assert mark is not None
-    opened = (error.context_mark or mark).line
-    at = opened if complaint.opening else mark.line
-    lines = [
-        "",
-        *text.splitlines(),
-        "",
-    ]  # so that the lines before the first and after the last can be looked at
-    here = lines[at + 1]
-    character = printable(here[mark.column : mark.column + 1])
-    if complaint.about == "colon":
-        for number in (at + 1, at):
-            if _GLUED.match(lines[number]):
-                return number, (), "a space is missing after the colon: write key: value"
-    if complaint.about == "brackets" and "${" in here:
-        return at + 1, (), 'inside [ ] and { } a variable needs quotes: "${NAME}"'
-    if character == "\\t":
-        return at + 1, (), _TAB
-    return at + 1, (), complaint.words.format(opened=opened + 1, character=character or "the end")
+    opened = (error.context_mark or mark).line + 1
+    line = opened if complaint.opening else mark.line + 1
+    # With an empty line at each end, so that the line before the first and the one after the last can be looked at.
+    lines = ["", *text.splitlines(), ""]
+    if complaint.about == "colon" and (closer := _about_colons(line, lines)):
+        return closer
+    if complaint.about == "brackets" and "${" in lines[line]:
+        return line, (), 'inside [ ] and { } a variable needs quotes: "${NAME}"'
+    character = lines[line][mark.column : mark.column + 1]
+    if character == "\t":
+        return line, (), _TAB
+    return line, (), complaint.words.format(opened=opened, character=printable(character) or "the end")
+
+
+def _about_colons(line: int, lines: list[str]) -> tuple[int, Trail, str] | None:
+    """A slip that the reader notices only later, when the text goes on: on this line or on the one above."""
+    for number in (line, line - 1):
+        if _GLUED.match(lines[number]):
+            return number, (), _NO_SPACE
+    return (line - 1, (), _NO_COLON) if _BARE_KEY.fullmatch(lines[line - 1]) else None

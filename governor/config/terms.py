@@ -70,18 +70,18 @@ class Terms(Declared):
     def conflicts(cls, node: MappingNode, context: Context) -> Iterable[Conflict]:
         """A lease longer than leases may be."""
         lease = given(LEASE, node, "lease", context)
-        if "max_lease" in node:
-            longest = given(LEASE, node, "max_lease", context)
-            words, hint = found(node["max_lease"]), ""
-        elif context.defaults is not None and "max_lease" in context.defaults:
-            longest = given(LEASE, context.defaults, "max_lease", context)
-            words, hint = f"{found(context.defaults['max_lease'])} by default", ": raise max_lease too"
-        else:
-            longest = DEFAULT_MAX_LEASE
-            words, hint = f"{format_duration(longest)} by default", ": raise max_lease too"
-        if lease is not None and longest is not None and lease > longest:
-            message = f"expected no more than max_lease, which is {words}; found {found(node['lease'])}{hint}"
-            yield ("lease",), message
+        inherited = context.defaults or MappingNode(node.line)
+        longest: int | None = DEFAULT_MAX_LEASE
+        if where := next((each for each in (node, inherited) if "max_lease" in each), None):
+            longest = given(LEASE, where, "max_lease", context)
+        if lease is None or longest is None or lease <= longest:
+            return
+        words = found(where["max_lease"]) if where else format_duration(longest)
+        hint = ""
+        if where is not node:
+            words, hint = f"{words} by default", ": raise max_lease too"
+        message = f"expected no more than max_lease, which is {words}; found {found(node['lease'])}{hint}"
+        yield ("lease",), message
 
 
 class Defaults(Terms):

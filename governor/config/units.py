@@ -86,7 +86,7 @@ def parse_rate(text: str) -> Rate:
         raise UnitError("say in what time, as in 100/s")
     match = _RATE.fullmatch(text)
     if match is None:
-        raise UnitError
+        raise UnitError(_hint(text))
     permits, per = match.groups()
     period = UNITS[per] if per in UNITS else parse_duration(f"1{per}" if per.isalpha() else per)
     if period == 0:
@@ -105,7 +105,7 @@ def format_rate(rate: Rate) -> str:
 def _hint(text: str) -> str:
     if re.search(r"\s", text):
         return "write it without spaces"
-    return "the units are ms, s, m, h and d" if re.fullmatch(r"[0-9]+(\.[0-9]+)?[A-Za-z]+", text) else ""
+    return "the units are ms, s, m, h and d" if re.fullmatch(rf"{_DIGITS}(\.{_DIGITS})?[A-Za-z]+", text) else ""
 
 
 def _exactly(fraction: str, size: Nanos) -> Nanos:

@@ -207,6 +207,8 @@ def _located(path: Path, context: Context) -> Path:
 
 
 def _path(scalar: Scalar, context: Context) -> Path:
+    if scalar.typed:
+        raise HintError("put it in quotes")
     if not scalar.text or not scalar.text.isprintable() or len(scalar.text.encode()) > MAX_TEXT:
         raise HintError
     return _located(Path(scalar.text), context)
