@@ -34,12 +34,12 @@ class Guesses:
 
     left: int = MAX_GUESSES
 
-    def nearest(self, word: str, words: Iterable[str], cutoff: float = 0.6) -> str | None:
-        """The one of ``words`` that is most like ``word``; ``cutoff`` 1 is the very same."""
+    def nearest(self, word: str, words: Iterable[str]) -> str | None:
+        """The one of ``words`` that is most like ``word``, if any is."""
         if self.left == 0 or len(word) > MAX_WORD:
             return None
         self.left -= 1
-        near = difflib.get_close_matches(word.lower().replace("-", "_"), list(words), n=1, cutoff=cutoff)
+        near = difflib.get_close_matches(word.lower().replace("-", "_"), list(words), n=1)
         return near[0] if near else None
 
 

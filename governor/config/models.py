@@ -44,9 +44,7 @@ DEFAULT_DRAIN_TIMEOUT: Final[Nanos] = 10 * SECOND
 
 # The sections of resources. A name is used in one of them only.
 SECTIONS: Final = ("semaphores", "pools", "rate_limits")
-
-
-SECTION: Final[dict[str, JsonValue]] = {**NAMES, "type": ["object", "null"]}
+_SECTION: Final[dict[str, JsonValue]] = {**NAMES, "type": ["object", "null"]}
 
 
 class Socket(Declared):
@@ -159,18 +157,18 @@ class File(Declared):
         dict[Name, Semaphore],
         mapping_of("{thumbnails: {permits: 8}}", or_nothing=True),
         Field(
-            description="Semaphores by name: so many permits, lent.", json_schema_extra=SECTION, default_factory=dict
+            description="Semaphores by name: so many permits, lent.", json_schema_extra=_SECTION, default_factory=dict
         ),
     ]
     pools: Annotated[
         dict[Name, Pool],
         mapping_of("{workers: {size: 10}}", or_nothing=True),
-        Field(description="Pools by name: members, lent one by one.", json_schema_extra=SECTION, default_factory=dict),
+        Field(description="Pools by name: members, lent one by one.", json_schema_extra=_SECTION, default_factory=dict),
     ]
     rate_limits: Annotated[
         dict[Name, RateLimit],
         mapping_of("{payments-api: {rate: 100/s}}", or_nothing=True),
-        Field(description="Rate limits by name: permits, spent.", json_schema_extra=SECTION, default_factory=dict),
+        Field(description="Rate limits by name: permits, spent.", json_schema_extra=_SECTION, default_factory=dict),
     ]
 
     def resources(self) -> tuple[tuple[str, Resource], ...]:

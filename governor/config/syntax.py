@@ -41,7 +41,7 @@ _COMPLAINTS: Final = (
     _Complaint(r"a tab character", _TAB),
     _Complaint(
         r"find expected ':'",
-        "a colon is missing after the key: write key: value",
+        _NO_COLON,
         opening=True,
         about="colon",
     ),

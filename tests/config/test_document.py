@@ -235,7 +235,7 @@ def _error(text: str) -> ConfigError:
 
 
 def test_half_a_character_is_refused_by_whoever_meets_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """libyaml takes no such escape; PyYAML's own reader does, and then it is no text that could be sent."""
+    """The escape is none to libyaml; PyYAML's own reader does, and then it is no text that could be sent."""
     text = r'pools: {a: {members: {x: {k: "\ud800"}}}}'
     escape = r"1: no such escape: for a backslash itself write \\, or use single quotes"
     meaning = r'1: pools.a.members.x.k: expected text of at most 4096 bytes; found "\ud800": it has half a character'
