@@ -17,38 +17,7 @@ import pytest
 
 from governor.v1 import governor_pb2 as pb
 from tests.cli.conftest import Fake
-
-ROOT = Path(__file__).resolve().parent.parent.parent
-COMMAND = (sys.executable, "-m", "governor.cli")
-# For everything that is waited for; what is right takes far less.
-BOUND = 30
-
-
-@contextmanager
-def running(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """`governor` in the background; it does not outlive the test."""
-    with subprocess.Popen(
-        [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def ended(*arguments: str, stdout: int = subprocess.PIPE, **environment: str) -> subprocess.CompletedProcess[str]:
-    """`governor`, run to its end."""
-    return subprocess.run(
-        [*COMMAND, *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=stdout,
-        stderr=subprocess.PIPE,
-        text=True,
-        timeout=BOUND,
-        check=False,
-        cwd=ROOT,
-        env={**os.environ, **environment},
-    )
+from tests.cli.process import BOUND, COMMAND, ROOT, ended, running
 
 
 @contextmanager
@@ -212,3 +181,11 @@ def test_version_loads_neither_grpc_nor_the_daemon() -> None:
 
     assert "governor.cli.version" in loaded
     assert loaded.isdisjoint({"grpc", "pydantic", "rich", "yaml", "governor.daemon"})
+
+
+def test_serve_does_not_load_what_draws_tables() -> None:
+    """The daemon starts without it, and keeps none of it in memory."""
+    loaded = imported_by("import governor.cli.commands, governor.daemon")
+
+    assert "governor.core.engine" in loaded
+    assert not any(module.partition(".")[0] in {"rich", "hypothesis", "pytest"} for module in loaded)
