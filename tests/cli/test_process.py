@@ -1,0 +1,170 @@
+"""What only a process of its own shows: signals, broken pipes, encodings, and what start-up costs."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import pytest
+
+from governor.v1 import governor_pb2 as pb
+from tests.cli.conftest import Fake
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+COMMAND = (sys.executable, "-m", "governor.cli")
+# For everything that is waited for; what is right takes far less.
+BOUND = 30
+
+
+@contextmanager
+def running(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """`governor` in the background; it does not outlive the test."""
+    with subprocess.Popen(
+        [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def ended(*arguments: str, stdout: int = subprocess.PIPE, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`governor`, run to its end."""
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=BOUND,
+        check=False,
+        cwd=ROOT,
+        env={**os.environ, **environment},
+    )
+
+
+@contextmanager
+def nobody() -> Iterator[int]:
+    """A pipe that nobody reads any more."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        yield writer
+    finally:
+        os.close(writer)
+
+
+@contextmanager
+def full() -> Iterator[int]:
+    """A disk without any room."""
+    with Path("/dev/full").open("w") as device:
+        yield device.fileno()
+
+
+def test_ctrl_c_leaves_the_line_quietly(fake: Fake) -> None:
+    """Exit code 130, not a word, and the daemon sees the call end while it stands in line."""
+    fake.script.hold.clear()
+    with running("acquire", "thumbnails", "--address", fake.address) as process:
+        assert fake.script.arrived.wait(BOUND)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=BOUND)
+
+    assert (process.returncode, out, err) == (130, "", "")
+    assert fake.script.left.wait(BOUND)
+
+
+def test_a_killed_acquire_leaves_the_line(fake: Fake) -> None:
+    """Whatever ends the process ends its connection, and with it the ask."""
+    fake.script.hold.clear()
+    with running("acquire", "thumbnails", "--address", fake.address) as process:
+        assert fake.script.arrived.wait(BOUND)
+        process.kill()
+
+    assert fake.script.left.wait(BOUND)
+
+
+@pytest.mark.parametrize("command", ["status", "status -o json", "version", "-h", "status -h", "--version"])
+def test_a_reader_that_went_away_is_no_error(fake: Fake, command: str) -> None:
+    """Not a word, and the exit code of a program that SIGPIPE ended."""
+    with nobody() as pipe:
+        run = ended(*command.split(), stdout=pipe, GOVERNOR_ADDRESS=fake.address)
+
+    assert (run.returncode, run.stderr) == (141, "")
+
+
+@pytest.mark.parametrize("command", ["status", "version", "-h"])
+def test_a_full_disk_is_one_line(fake: Fake, command: str) -> None:
+    """The output is lost, which must not look like success."""
+    with full() as device:
+        run = ended(command, stdout=device, GOVERNOR_ADDRESS=fake.address)
+
+    assert (run.returncode, run.stderr) == (74, "governor: [Errno 28] No space left on device\n")
+
+
+@pytest.mark.parametrize(("sink", "code"), [(nobody, 141), (full, 74)], ids=["pipe", "disk"])
+def test_a_lease_that_nobody_heard_of_is_given_back(
+    fake: Fake, sink: Callable[[], AbstractContextManager[int]], code: int
+) -> None:
+    """The id could not be printed, so the permits would be stuck for the whole lease."""
+    fake.script.acquired = pb.AcquireResponse(lease=pb.Lease(id=17))
+    with sink() as stdout:
+        run = ended("acquire", "thumbnails", stdout=stdout, GOVERNOR_ADDRESS=fake.address)
+
+    assert run.returncode == code
+    assert fake.script.asked[-1] == pb.ReleaseRequest(lease_ids=[17])
+
+
+def test_without_any_output_the_exit_code_still_speaks() -> None:
+    """As under a supervisor that closes all files."""
+    line = f'"{sys.executable}" -m governor.cli status --address unix:/nonexistent >&- 2>&-'
+
+    assert subprocess.run(["sh", "-c", line], timeout=BOUND, check=False, cwd=ROOT).returncode == 3
+
+
+def test_a_name_that_the_terminal_cannot_show_is_escaped(fake: Fake) -> None:
+    """An encoding without the characters ends no command, and loses nothing."""
+    fake.script.resources = [pb.Resource(name="資源", kind="semaphore", capacity=1, available=1)]
+    run = ended("status", GOVERNOR_ADDRESS=fake.address, PYTHONIOENCODING="latin-1")
+
+    assert (run.returncode, run.stderr) == (0, "")
+    assert "\\u8cc7\\u6e90" in run.stdout
+
+
+def test_bytes_that_are_no_text_are_a_usage_error() -> None:
+    """A shell passes any bytes on; the wire takes UTF-8 only."""
+    run = subprocess.run([*COMMAND, "acquire", b"\xff\xfe"], capture_output=True, timeout=BOUND, check=False, cwd=ROOT)
+
+    assert run.returncode == 2
+    assert b"not valid UTF-8" in run.stderr
+
+
+def imported_by(statement: str) -> set[str]:
+    """The modules that are loaded once ``statement`` has run in a new interpreter."""
+    run = subprocess.run(
+        [sys.executable, "-c", f"{statement}\nimport sys; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        timeout=BOUND,
+        check=True,
+        cwd=ROOT,
+    )
+    return set(run.stdout.splitlines()[-1].split())
+
+
+def test_a_command_pays_only_for_what_it_uses() -> None:
+    """The commands are all known, and none of what only some of them need has been loaded."""
+    loaded = imported_by("import governor.cli.commands")
+
+    assert "governor.cli.status" in loaded
+    assert loaded.isdisjoint({"aiohttp", "asyncio", "grpc", "pydantic", "rich", "yaml", "governor.core.engine"})
+
+
+def test_version_loads_neither_grpc_nor_the_daemon() -> None:
+    """It names the version of grpc without loading it."""
+    loaded = imported_by("import sys; sys.argv = ['governor', 'version']\nfrom governor.cli.main import main; main()")
+
+    assert "governor.cli.version" in loaded
+    assert loaded.isdisjoint({"grpc", "pydantic", "rich", "yaml", "governor.daemon"})
