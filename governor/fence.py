@@ -8,6 +8,7 @@ was left of the last million.
 """
 
 import os
+import re
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +16,10 @@ BLOCK: Final = 1_000_000
 
 _NAME: Final = "fence"
 _HEADER: Final = "governor fence 1"
-_HIGHEST: Final = 2**62  # beyond it a lease id would not fit its place
+_HIGHEST: Final = 2**62 - 1  # beyond it a lease id would not fit its place
+# Whole to the last newline: of a record that was cut off, a part of the number would pass for a lower one.
+_RECORD: Final = re.compile(rf"{_HEADER}\n([0-9]{{1,19}})\n".encode())
+_LONGEST: Final = 64  # bytes to read of it: more than any record has, whatever the file has become
 
 
 class FenceError(Exception):
@@ -59,19 +63,16 @@ class Fence:
 
     def _read(self) -> int:
         try:
-            text = self._path.read_text(encoding="ascii")
+            with self._path.open("rb") as file:
+                record = _RECORD.fullmatch(file.read(_LONGEST))
         except FileNotFoundError:
             return 0
         except OSError as error:
             raise FenceError(f"{self._path}: cannot be read ({error.strerror}); check the folder's owner") from error
-        except UnicodeDecodeError:
-            text = ""
-        header, _, rest = text.partition("\n")
-        number = rest.strip()
-        if header != _HEADER or not number.isdecimal() or int(number) > _HIGHEST:
+        if record is None or (number := int(record[1])) > _HIGHEST:
             raise FenceError(
-                f"{self._path}: is damaged: expected the line {_HEADER!r} and a number. Lease ids must not start "
-                "over while somebody may still hold an old one: restore the file, or write a number there that is "
-                "higher than any lease id ever seen"
+                f"{self._path}: is damaged: expected the line {_HEADER!r} and a line with a number. Lease ids must not "
+                "start over while somebody may still hold an old one: restore the file, or write a number there that "
+                "is higher than any lease id ever seen"
             )
-        return int(number)
+        return number

@@ -1,1 +1,8 @@
-"""The gRPC side: what crosses the wire becomes core events, and effects become answers."""
+"""gRPC: the wire contract served over unix sockets and TCP.
+
+It knows how asks and answers travel. It must never decide about a permit: that is the engine's, behind the driver.
+"""
+
+from governor.rpc.server import GrpcServer, serve
+
+__all__ = ["GrpcServer", "serve"]

@@ -1,0 +1,246 @@
+"""The daemon: composition root, order of start, reload and shutdown.
+
+It knows which parts there are and in what order they begin and end. It must never decide anything about permits.
+
+Order of start: config, state folder, fence, engine, HTTP, gRPC, ready. Order of end: not ready, drain, gRPC, HTTP,
+state folder. Whatever cannot be had at the start is one line and an exit code; nothing was touched then.
+"""
+
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import signal
+import sys
+from collections import Counter
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from typing import Final
+
+import governor.http
+import governor.rpc
+from governor import __version__, logs
+from governor.clock import LoopClock, unix_seconds
+from governor.config import DEFAULT, Config, ConfigError, load
+from governor.core.effects import Effect, ReconfigureRefused
+from governor.core.engine import Engine
+from governor.core.resource import ResourceSpec
+from governor.core.types import LeaseId
+from governor.driver import Driver
+from governor.fence import BLOCK, Fence, FenceError
+from governor.lock import BindError, FolderLock
+from governor.metrics import Metrics
+
+_log: Final = logging.getLogger("governor")
+
+# The exit codes of a daemon that did not start, as sysexits.h has them: EX_OSERR and EX_CONFIG.
+_CANNOT_START: Final = 71
+_BAD_CONFIG: Final = 78
+
+# What a grpc stop may take: everybody has been answered by then, this is for answers on their way.
+_GRPC_GRACE_S: Final = 0.5
+# How long after a failed write of the fence it is tried again.
+_FENCE_RETRY_S: Final = 1.0
+
+
+def run(path: Path | None, state: Path | None) -> int:
+    """Serve until a signal says to stop; the exit code says how it went.
+
+    ``path``: the config file, None for the embedded default. ``state``: a state folder instead of the config's.
+    """
+    logs.start()
+    try:
+        config = load(path or DEFAULT, os.environ)
+    except ConfigError as error:
+        sys.stderr.write(f"{error}\n")
+        return _BAD_CONFIG
+    try:
+        asyncio.run(Daemon(config, path, state or config.state).serve())
+    except (BindError, FenceError) as error:
+        sys.stderr.write(f"governor: {error}\n")
+        return _CANNOT_START
+    return 0
+
+
+class Daemon:
+    """One run of the daemon. ``path`` is read anew on SIGHUP."""
+
+    def __init__(self, config: Config, path: Path | None, state: Path) -> None:
+        self._config = config
+        self._path = path
+        self._state = state
+        self._signals = 0
+        self._stop = asyncio.Event()
+        self._stop_now = asyncio.Event()
+        self._ready = False
+        self._reloading = asyncio.Lock()
+        self._extending = False
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def serve(self) -> None:
+        """Start, serve, drain and end. Raises BindError or FenceError when something cannot be had."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_stop_signal, number)
+        loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
+        config = self._config
+        async with contextlib.AsyncExitStack() as stack:
+            stack.enter_context(_folder(self._state))
+            self._fence = Fence(self._state)
+            self._driver = driver = Driver(Engine(first_id=self._fence.reserved + 1), LoopClock())
+            stack.callback(driver.close)
+            driver.reserve_ids(LeaseId(self._fence.reserve()))
+            driver.reconfigure(config.resources)
+            self._metrics = metrics = Metrics(driver.snapshot, version=__version__)
+            metrics.config_loaded(config.hash, unix_seconds())
+            driver.observers += [metrics.observe, self._observe]
+            driver.lag_observers.append(metrics.loop_lag)
+            where = []
+            if config.http is not None:
+                pages = await governor.http.serve(config.http, governor.http.Pages(metrics, self._not_ready))
+                stack.push_async_callback(pages.stop)
+                where.append(f"http://{config.http.host}:{pages.port} (metrics and health)")
+            server = await governor.rpc.serve(driver, LoopClock(), config.listen)
+            stack.push_async_callback(server.stop, _GRPC_GRACE_S)
+            where = [f"{address} (gRPC)" for address in server.addresses] + where
+            self._announce(where)
+            self._ready = True
+            server.set_serving(True)
+            # What lives until the end need not be looked at by each collection.
+            gc.collect()
+            gc.freeze()
+            await self._stop.wait()
+            self._ready = False
+            server.set_serving(False)
+            await self._drain()
+        _log.info("stopped")
+
+    def _announce(self, where: Sequence[str]) -> None:
+        config = self._config
+        _log.info("governor %s, pid %d, state in %s", __version__, os.getpid(), self._state)
+        _log.info("config %s: %s", config.source, _counted(config.resources))
+        for warning in config.warnings:
+            _log.warning("config %s: %s", config.source, warning)
+        for address in where:
+            _log.info("listening on %s", address)
+
+    def _not_ready(self) -> str | None:
+        if self._ready:
+            return None
+        return "draining" if self._stop.is_set() else "starting"
+
+    # --- the end --------------------------------------------------------------------------------------------
+
+    def _on_stop_signal(self, number: signal.Signals) -> None:
+        self._signals += 1
+        if self._signals == 1:
+            _log.info("%s: stopping", number.name)
+            self._stop.set()
+        else:
+            _log.info("%s again: stopping at once", number.name)
+            self._stop_now.set()
+
+    async def _drain(self) -> None:
+        """Answer everybody who waits, then wait for leases to come back, until drain_timeout or a second signal."""
+        self._driver.drain()
+        if self._driver.live_leases:
+            seconds = self._config.drain_timeout / 1e9
+            _log.info(
+                "draining: %d leases are held; waiting up to %gs for them (signal again to stop at once)",
+                self._driver.live_leases,
+                seconds,
+            )
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stop_now.wait(), seconds)
+        if self._driver.live_leases:
+            _log.warning("%d leases are still held", self._driver.live_leases)
+
+    # --- reload ---------------------------------------------------------------------------------------------
+
+    def _on_hangup(self) -> None:
+        self._spawn(self._reload())
+
+    async def _reload(self) -> None:
+        """Read the config anew: all of it takes effect, or none."""
+        if self._path is None:
+            _log.warning("reload: no config file was named at the start; nothing to read anew")
+            return
+        async with self._reloading:
+            try:
+                config = await asyncio.to_thread(load, self._path, os.environ)
+            except ConfigError as error:
+                self._metrics.config_failed()
+                for line in str(error).splitlines():
+                    _log.error("reload refused: %s", line)
+                return
+            outcome = self._driver.reconfigure(config.resources)
+            if isinstance(outcome, ReconfigureRefused):
+                self._metrics.config_failed()
+                for problem in outcome.problems:
+                    _log.error("reload refused: %s: %s", config.source, problem)
+                return
+            self._metrics.config_loaded(config.hash, unix_seconds())
+            _log.info(
+                "reloaded %s: %s; added %s, changed %s, removed %s",
+                config.source,
+                _counted(config.resources),
+                _names(outcome.added),
+                _names(outcome.changed),
+                _names(outcome.removed),
+            )
+            before = self._config
+            if (config.listen, config.http, config.state) != (before.listen, before.http, before.state):
+                _log.warning("reload: listen, http and state take effect at the next start")
+            self._config = config
+
+    # --- the engine's effects -------------------------------------------------------------------------------
+
+    def _observe(self, effects: Sequence[Effect]) -> None:
+        del effects
+        if self._stop.is_set() and not self._driver.live_leases:
+            self._stop_now.set()
+        if self._fence.reserved - self._driver.last_id < BLOCK // 2 and not self._extending:
+            self._extending = True
+            self._spawn(self._extend_fence())
+
+    async def _extend_fence(self) -> None:
+        """Put more ids on record before they run out; when they do, the engine refuses new asks."""
+        while True:
+            try:
+                ceiling = await asyncio.to_thread(self._fence.reserve)
+            except FenceError as error:
+                _log.error("%s", error)
+                await asyncio.sleep(_FENCE_RETRY_S)
+            else:
+                self._extending = False
+                self._driver.reserve_ids(LeaseId(ceiling))
+                return
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _folder(state: Path) -> FolderLock:
+    try:
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise BindError(f"state folder {state}: cannot be made: {error.strerror}; name another with --state") from error
+    return FolderLock(state)
+
+
+def _counted(resources: Sequence[ResourceSpec]) -> str:
+    """Such as "3 resources (1 pool, 2 semaphores)"."""
+    kinds = Counter(spec.kind.replace("_", " ") for spec in resources)
+    parts = ", ".join(_plural(count, kind) for kind, count in sorted(kinds.items()))
+    return _plural(len(resources), "resource") + (f" ({parts})" if parts else "")
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(names) or "none"

@@ -1,0 +1,212 @@
+"""The HTTP server: one listener for scrapers, probes and people with curl.
+
+It knows sockets, time limits and how much anybody may take. It must never know what a page says.
+
+It shares the event loop with the leases, so nobody may hold that up or use it up. Connections are bounded in
+number, what a client sends is bounded in size, how slowly it sends or reads is bounded in time, and all
+clients together have one chunk of a page made for them in each turn of the loop.
+"""
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Final
+
+from aiohttp import web
+
+from governor.address import TcpAddress
+from governor.http.pages import TEXT, Pages
+from governor.lock import BindError
+
+_log: Final = logging.getLogger(__name__)
+
+MAX_CONNECTIONS: Final = 64
+# How long a connection may stay without a whole request having arrived. Scrapes come every 15 to 60 seconds.
+IDLE_SECONDS: Final = 75.0
+# How long a client may take to read one answer. Prometheus itself gives up after 10 seconds.
+SEND_SECONDS: Final = 20.0
+# How long a body that nobody asked for is read and dropped, so that its sender still hears the answer.
+LINGER_SECONDS: Final = 1.0
+# How long each stage of the end may take: to finish making answers, and to send what was made.
+STOP_SECONDS: Final = 1.0
+_MAX_LINE: Final = 8190
+_MAX_HEADERS: Final = 64
+
+# The name only: the versions of what is underneath are nobody's business.
+_HEADERS: Final = {"Server": "governor", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+
+_FULL: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\nServer: governor\r\nContent-Type: text/plain; charset=utf-8\r\n"
+    b"Content-Length: 21\r\nConnection: close\r\n\r\ntoo many connections\n"
+)
+
+
+class HttpServer:
+    """A server that listens."""
+
+    def __init__(self, listener: asyncio.Server, connections: "_Connections") -> None:
+        self._listener = listener
+        self._connections = connections
+        self.port: int = listener.sockets[0].getsockname()[1]
+
+    @property
+    def connections(self) -> int:
+        """How many clients are connected now."""
+        return len(self._connections.transports)
+
+    async def stop(self) -> None:
+        """Listen no more, give answers that are on their way a moment to arrive, and close everything."""
+        self._listener.close()
+        await asyncio.sleep(0)  # requests that have arrived get to be answered
+        self._connections.pre_shutdown()
+        await self._connections.shutdown(STOP_SECONDS)
+        with suppress(TimeoutError):
+            # A closed connection still sends what it holds, as long as its client reads.
+            async with asyncio.timeout(STOP_SECONDS):
+                await self._connections.empty.wait()
+        for transport in self._connections.transports.values():
+            transport.abort()
+        await self._listener.wait_closed()
+
+
+async def serve(address: TcpAddress, pages: Pages) -> HttpServer:
+    """Returns when ``address`` is bound and requests are answered; raises `BindError`."""
+    loop = asyncio.get_running_loop()
+    connections = _Connections(pages)
+    try:
+        listener = await loop.create_server(
+            connections.accept, address.host, address.port, reuse_address=True, reuse_port=False
+        )
+    except OSError as error:
+        raise BindError(f"http: cannot listen on {address}: {_reason(error)}") from error
+    return HttpServer(listener, connections)
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, socket.gaierror):
+        return error.strerror or str(error)
+    # From Python 3.13 on, asyncio skips addresses that are not here, and gives no number when none is left.
+    number = error.errno or errno.EADDRNOTAVAIL
+    advice = {
+        errno.EADDRINUSE: "; something else listens there, give `http` another port",
+        errno.EADDRNOTAVAIL: "; this machine has no such address",
+        errno.EACCES: "; ports below 1024 are for privileged users",
+    }
+    return os.strerror(number).lower() + advice.get(number, "")
+
+
+class _Connection(web.RequestHandler):
+    """One connection. What cannot be read is refused with the same headers as all else is answered."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """The answer to what is no HTTP (400), or to a request whose page could not be made (500)."""
+        if isinstance(exc, ConnectionError):
+            raise exc  # the client has left, and with it whoever might want to know
+        if status == HTTPStatus.BAD_REQUEST:
+            # Anybody can send garbage to a port; it must not fill the log.
+            _log.debug("http: a request that cannot be read: %s", exc)
+            text = "this is no HTTP request that can be read\n"
+        else:
+            _log.error("http: %s %s could not be answered", request.method, request.path, exc_info=exc)
+            text = "governor could not make this page\n"
+        if request.writer.output_size > 0:
+            raise ConnectionResetError("the answer has begun and cannot be finished") from exc
+        response = web.Response(status=status, body=text.encode(), headers={**_HEADERS, "Content-Type": TEXT})
+        response.force_close()
+        return response
+
+
+class _Full(asyncio.Protocol):
+    """One connection too many: it is told so, and closed."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport)
+        transport.write(_FULL)
+        transport.close()
+
+
+class _Connections(web.Server):
+    """All connections, and the one handler of their requests."""
+
+    def __init__(self, pages: Pages) -> None:
+        super().__init__(
+            self._handle,
+            logger=_log,
+            access_log=None,
+            keepalive_timeout=IDLE_SECONDS,
+            lingering_time=LINGER_SECONDS,
+            max_line_size=_MAX_LINE,
+            max_field_size=_MAX_LINE,
+            max_headers=_MAX_HEADERS,
+            auto_decompress=False,
+        )
+        self._pages = pages
+        self.transports: dict[web.RequestHandler, asyncio.Transport] = {}
+        self.empty = asyncio.Event()
+        self.empty.set()
+        # Whoever holds it may make a chunk: one in each turn of the loop, however many clients there are.
+        self._turn = asyncio.Lock()
+
+    def accept(self) -> asyncio.Protocol:
+        """The protocol of a new connection."""
+        return self() if len(self.transports) < MAX_CONNECTIONS else _Full()
+
+    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
+        """One more."""
+        super().connection_made(handler, transport)
+        self.transports[handler] = transport
+        self.empty.clear()
+
+    def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
+        """One less, and nothing more to send on it."""
+        super().connection_lost(handler, exc)
+        del self.transports[handler]
+        if not self.transports:
+            self.empty.set()
+
+    def __call__(self) -> web.RequestHandler:
+        return _Connection(self, loop=self._loop, **self._kwargs)
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        reply = self._pages.answer(request.method, request.path, request.headers.get("Accept", ""))
+        response = web.StreamResponse(
+            status=reply.status, headers={**_HEADERS, "Content-Type": reply.content_type, **reply.headers}
+        )
+        try:
+            async with asyncio.timeout(SEND_SECONDS):
+                await self._send(request, response, reply.body)
+        except TimeoutError:
+            if request.transport is not None:
+                request.transport.abort()
+            raise ConnectionResetError("the client did not read its answer in time") from None
+        return response
+
+    async def _send(
+        self, request: web.BaseRequest, response: web.StreamResponse, body: bytes | Iterator[bytes]
+    ) -> None:
+        if isinstance(body, bytes):
+            response.content_length = len(body)
+            body = iter((body,))
+        await response.prepare(request)
+        if request.method != "HEAD":
+            while chunk := await self._next(body):
+                await response.write(chunk)
+        await response.write_eof()
+
+    async def _next(self, chunks: Iterator[bytes]) -> bytes | None:
+        async with self._turn:
+            await asyncio.sleep(0)
+            return next(chunks, None)

@@ -1,0 +1,76 @@
+"""Metrics: counters from effects, gauges from a snapshot at scrape time.
+
+It knows the engine's effects and snapshots, and what it is told of the loop and the config. It must never
+decide anything. Its size is bounded by the config: there are series for each declared resource and each of a
+closed set of outcomes, and none for anything that a client may name.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, exposition
+from prometheus_client.openmetrics import exposition as openmetrics
+
+from governor.core.effects import Effect
+from governor.core.snapshot import Snapshot
+from governor.core.types import Nanos
+from governor.metrics.page import ConfigFacts, Facts, lines
+from governor.metrics.tally import LAGS, Histogram, Tallies
+from governor.metrics.text import Format, chunks, negotiate
+
+__all__ = ["Metrics", "Page"]
+
+
+@dataclass(slots=True, frozen=True)
+class Page:
+    """What a scraper is answered. Each chunk is made when it is asked for, in well under a millisecond."""
+
+    content_type: str
+    chunks: Iterator[bytes]
+
+
+class Metrics:
+    """What has been counted since the start, and the page that shows it beside the present state."""
+
+    def __init__(self, snapshot: Callable[[], Snapshot], *, version: str) -> None:
+        """``snapshot`` is asked at once, after each reload and at each scrape: what exists and how it is."""
+        self._snapshot = snapshot
+        self._version = version
+        self._tallies = Tallies(snapshot)
+        self._loop_lag = Histogram(LAGS)
+        self._config = ConfigFacts()
+        # The process, its garbage collector and its Python, as every Prometheus client in Python shows them.
+        self._process = CollectorRegistry()
+        ProcessCollector(registry=self._process)
+        GCCollector(registry=self._process)
+        PlatformCollector(registry=self._process)
+
+    def observe(self, effects: Sequence[Effect]) -> None:
+        """Count the effects of one step of the engine."""
+        self._tallies.observe(effects)
+
+    def loop_lag(self, late: Nanos) -> None:
+        """The engine was woken this much later than it asked to be; a hair too early is in time."""
+        self._loop_lag.add(max(0, late))
+
+    def config_loaded(self, digest: str, at_unix_seconds: float) -> None:
+        """The config with this hash is in force since then."""
+        self._config = ConfigFacts(digest, at_unix_seconds, last_successful=True)
+
+    def config_failed(self) -> None:
+        """A config was refused; what was in force before stays so."""
+        self._config = replace(self._config, last_successful=False)
+
+    def page(self, accept: str = "") -> Page:
+        """The page as of now, in the format that an ``Accept`` header asks for."""
+        form = negotiate(accept)
+        snapshot = self._snapshot()
+        self._tallies.follow(snapshot)
+        facts = Facts(snapshot, self._tallies.copy(), self._loop_lag.copy(), self._config, self._version)
+        return Page(form.value, chain(chunks(lines(facts, form)), self._about_the_process(form)))
+
+    def _about_the_process(self, form: Format) -> Iterator[bytes]:
+        """The last chunk: it ends with the end mark that OpenMetrics wants."""
+        write = openmetrics.generate_latest if form is Format.OPENMETRICS else exposition.generate_latest
+        yield write(self._process)

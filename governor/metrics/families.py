@@ -1,0 +1,132 @@
+"""The families of metrics: the name, type and meaning of each.
+
+It knows what every number means to whoever reads it. It must never know where a number comes from.
+"""
+
+from typing import Final
+
+from governor.metrics.text import Family
+
+PERMITS_LIMIT: Final = Family(
+    "governor_permits_limit",
+    "gauge",
+    "Permits there are in all; +Inf is unlimited. Of a rate limit: the most that can be had at once.",
+)
+PERMITS_IN_USE: Final = Family(
+    "governor_permits_in_use",
+    "gauge",
+    "Permits lent now. A rate limit has none: its permits are spent, not lent.",
+)
+PERMITS_OVER_LIMIT: Final = Family(
+    "governor_permits_over_limit",
+    "gauge",
+    "Permits lent beyond a limit that has shrunk since; they come back as their leases end.",
+)
+RATE_LIMIT_AVAILABLE: Final = Family(
+    "governor_rate_limit_available",
+    "gauge",
+    "Permits of a rate limit that could be had at once now; +Inf is unlimited.",
+)
+LEASES: Final = Family(
+    "governor_leases",
+    "gauge",
+    "Live leases. One that covers several resources counts under each of them.",
+)
+WAITERS: Final = Family(
+    "governor_waiters",
+    "gauge",
+    "Tickets that stand in line now. One that claims several resources counts under each of them.",
+)
+WAITERS_LIMIT: Final = Family(
+    "governor_waiters_limit",
+    "gauge",
+    "Tickets that may stand in line at most.",
+)
+OLDEST_WAITER: Final = Family(
+    "governor_oldest_waiter_seconds",
+    "gauge",
+    "How long the first in line has waited so far, in seconds; 0 when nobody waits.",
+)
+POOL_MEMBERS: Final = Family(
+    "governor_pool_members",
+    "gauge",
+    "Members of a pool by state: with a slot free, lent as often as they may be, or quarantined after a failure.",
+)
+ACQUIRES: Final = Family(
+    "governor_acquires_total",
+    "counter",
+    "Tickets that ended, by outcome: granted, repeated (a request id that was granted before), abandoned, "
+    "or the reason of the refusal. One that claims several resources counts once under each of them.",
+)
+ACQUIRE_WAIT: Final = Family(
+    "governor_acquire_wait_seconds",
+    "histogram",
+    "How long tickets stood in line until they ended, by outcome, in seconds; 0 did not have to wait. "
+    "Repeated ones are left out: their wait is that of the first.",
+)
+LEASE_ENDS: Final = Family(
+    "governor_lease_ends_total",
+    "counter",
+    "Leases that ended, by reason.",
+)
+HOLD: Final = Family(
+    "governor_hold_seconds",
+    "histogram",
+    "How long leases lasted until they ended, in seconds.",
+)
+LEASE_MARGIN: Final = Family(
+    "governor_lease_margin_seconds",
+    "histogram",
+    "How much of a lease was left when it was renewed or released, in seconds; near 0 is a close shave.",
+)
+LEASE_EXPIRY_LAG: Final = Family(
+    "governor_lease_expiry_lag_seconds",
+    "histogram",
+    "How late after its deadline an expired lease was ended, in seconds.",
+)
+BUILD_INFO: Final = Family(
+    "governor_build_info",
+    "info",
+    "The version of governor that runs.",
+)
+CONFIG_INFO: Final = Family(
+    "governor_config_info",
+    "info",
+    "The SHA-256 of the config in force.",
+)
+CONFIG_LAST_RELOAD_SUCCESSFUL: Final = Family(
+    "governor_config_last_reload_successful",
+    "gauge",
+    "1 if the config was in order when it was last read; 0 if it was refused and the one before stays in force.",
+)
+CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP: Final = Family(
+    "governor_config_last_reload_success_timestamp_seconds",
+    "gauge",
+    "When a config was last read and found in order, in seconds of Unix time.",
+)
+DRAINING: Final = Family(
+    "governor_draining",
+    "gauge",
+    "1 while the daemon refuses new asks and waits for its leases to end, else 0.",
+)
+EVENT_LOOP_LAG: Final = Family(
+    "governor_event_loop_lag_seconds",
+    "histogram",
+    "How late the engine was woken for what was due, in seconds. An idle daemon wakes for nothing.",
+)
+STRAY_ACQUIRES: Final = Family(
+    "governor_stray_acquires_total",
+    "counter",
+    "Tickets that claimed no declared resource, by the reason of the refusal. What they did claim is not kept.",
+)
+LEASE_RELEASES: Final = Family(
+    "governor_lease_releases_total",
+    "counter",
+    "Lease ids that were given back, by outcome: released, ended (too late: the lease was over before) or unknown.",
+)
+LEASE_RENEWALS: Final = Family(
+    "governor_lease_renewals_total",
+    "counter",
+    "Lease ids that were to be renewed, by outcome: renewed, ended (too late), unknown, or refused for the "
+    "length asked.",
+)

@@ -1,0 +1,237 @@
+"""Tallies: what has happened so far, as plain integers, cheap enough to count every step of the engine.
+
+It knows effects and adds them up by resource. It must never know how they are shown, and it must never make a
+tally for a name that a client chose: a tally is made for each declared resource and for nothing else.
+
+The invariant: every ticket that ends is counted once under each resource it claims, by how it ended; a ticket
+that claims no declared resource is counted once in ``strays``.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, assert_never
+
+from governor.core.effects import (
+    Abandoned,
+    Denied,
+    Effect,
+    Granted,
+    LeaseEnded,
+    LeaseExtended,
+    LeaseState,
+    Queued,
+    Reconfigured,
+    ReconfigureRefused,
+    Released,
+    Renewed,
+)
+from governor.core.snapshot import Snapshot
+from governor.core.types import MILLISECOND, SECOND, Claim, EndReason, Grant, Nanos
+
+# How a ticket can end besides being denied, which is told by its ``Reason``.
+GRANTED: Final = "granted"
+REPEATED: Final = "repeated"  # the same request id again: the same lease, and nothing new was lent
+ABANDONED: Final = "abandoned"
+
+# From 1 ms to 1 h: half a decade apart up to ten seconds, then where people set timeouts. The default lease
+# and longest wait, 30 s, is one of them, so that within and beyond it can be told apart exactly.
+TIMES: Final[tuple[Nanos, ...]] = (
+    *(n * MILLISECOND for n in (1, 3, 10, 30, 100, 300)),
+    *(n * SECOND for n in (1, 3, 10, 30, 60, 300, 900, 3600)),
+)
+# The bucket at 0 holds those who did not wait at all: most of them, on a good day.
+WAITS: Final[tuple[Nanos, ...]] = (0, *TIMES)
+# Lateness is measured against a lease of seconds; beyond ten it is an outage, however long.
+LAGS: Final[tuple[Nanos, ...]] = tuple(bound for bound in TIMES if bound <= 10 * SECOND)
+
+# Bound once: Python 3.11 takes 60 ns to look up a member on its enum.
+_RELEASED: Final = EndReason.RELEASED
+_EXPIRED: Final = EndReason.EXPIRED
+
+
+class Histogram:
+    """Counts of durations, each under the smallest bound it is not above; the last are above all bounds."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: tuple[Nanos, ...]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total: Nanos = 0
+
+    def add(self, value: Nanos) -> None:
+        """Count one duration."""
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+    def copy(self) -> "Histogram":
+        """The same counts, which stay as they are now."""
+        twin = Histogram.__new__(Histogram)
+        twin.bounds, twin.counts, twin.total = self.bounds, self.counts[:], self.total
+        return twin
+
+
+class Tally:
+    """What has happened to one resource: its ended tickets, by outcome and wait, and its ended leases."""
+
+    __slots__ = ("ends", "granted", "hold", "kind", "lag", "margin", "repeated", "waits")
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.repeated = 0
+        self.granted = Histogram(WAITS)
+        self.waits: dict[str, Histogram] = {GRANTED: self.granted}
+        self.hold = Histogram(TIMES)
+        self.margin = Histogram(TIMES)
+        self.lag = Histogram(LAGS)
+        self.ends: dict[str, int] = dict.fromkeys(EndReason, 0)
+
+    @property
+    def tickets(self) -> dict[str, int]:
+        """How many tickets ended in each way."""
+        return {outcome: sum(waits.counts) for outcome, waits in self.waits.items()} | {REPEATED: self.repeated}
+
+    def ticket_ended(self, outcome: str, waited: Nanos) -> None:
+        """Count one ticket."""
+        if outcome not in self.waits:
+            self.waits[outcome] = Histogram(WAITS)
+        self.waits[outcome].add(waited)
+
+    def copy(self) -> "Tally":
+        """The same counts, which stay as they are now."""
+        twin = Tally.__new__(Tally)
+        twin.kind, twin.repeated = self.kind, self.repeated
+        twin.waits = {outcome: waits.copy() for outcome, waits in self.waits.items()}
+        twin.granted = twin.waits[GRANTED]
+        twin.hold, twin.margin, twin.lag = self.hold.copy(), self.margin.copy(), self.lag.copy()
+        twin.ends = self.ends.copy()
+        return twin
+
+
+class Tallies:
+    """One tally for each resource that there is, and what cannot be told by resource."""
+
+    __slots__ = ("_snapshot", "by_resource", "releases", "renewals", "strays")
+
+    def __init__(self, snapshot: Callable[[], Snapshot]) -> None:
+        """``snapshot`` is asked now, and after each reload, for what there is."""
+        self._snapshot = snapshot
+        self.by_resource: dict[str, Tally] = {}
+        self.follow(snapshot())
+        # Tickets that claimed nothing declared, by outcome. Their names are a client's choice and not kept.
+        self.strays: dict[str, int] = {}
+        # Lease ids in Release and Renew by what became of each. An id that is not live tells no resource.
+        self.releases: dict[str, int] = dict.fromkeys(LeaseState, 0)
+        self.renewals: dict[str, int] = dict.fromkeys(LeaseState, 0)
+
+    def follow(self, snapshot: Snapshot) -> None:
+        """Only what it shows exists. The counts of all else are dropped, also of what is of another kind now."""
+        before = self.by_resource
+        self.by_resource = {}
+        for now in snapshot.resources:
+            tally = before.get(now.name)
+            self.by_resource[now.name] = tally if tally and tally.kind == now.kind else Tally(now.kind)
+
+    def observe(self, effects: Sequence[Effect]) -> None:
+        """Count one step. The first three cases are the hot path: a grant and its release take about 1 µs."""
+        reconfigured = False
+        for effect in effects:
+            match effect:
+                case Granted():
+                    self._granted(effect)
+                case LeaseEnded():
+                    self._lease_ended(effect)
+                case Released():
+                    releases = self.releases
+                    for result in effect.results:
+                        releases[result.state] += 1
+                case Reconfigured():
+                    reconfigured = True
+                case _:
+                    self._seldom(effect)
+        if reconfigured:
+            # Not before the end of the step: those who waited for what was removed are told in it.
+            self.follow(self._snapshot())
+
+    def copy(self) -> "Tallies":
+        """The same counts, which stay as they are now."""
+        twin = Tallies.__new__(Tallies)
+        twin.by_resource = {name: tally.copy() for name, tally in self.by_resource.items()}
+        twin.strays = self.strays.copy()
+        twin.releases, twin.renewals = self.releases.copy(), self.renewals.copy()
+        return twin
+
+    def _granted(self, effect: Granted) -> None:
+        grants, waited = effect.grants, effect.waited
+        if effect.repeated:
+            # Its wait is that of the first grant, which was counted.
+            tallies = self._named(grants)
+            for tally in tallies:
+                tally.repeated += 1
+            if not tallies:
+                self._stray(REPEATED)
+        elif waited or len(grants) > 1:
+            self._ticket_ended(grants, GRANTED, waited)
+        else:
+            # Nobody was in the way: the first bucket, and nothing to search or to add to the total.
+            self.by_resource[grants[0].resource].granted.counts[0] += 1
+
+    def _lease_ended(self, effect: LeaseEnded) -> None:
+        # The commonest end alone: one resource, lent, given back.
+        reason, grants = effect.reason, effect.grants
+        if len(grants) == 1 and reason is _RELEASED:
+            tally = self.by_resource[grants[0].resource]
+            tally.ends[_RELEASED] += 1
+            # Histogram.add, written out: the two calls would cost a tenth of a microsecond.
+            length, times = effect.held, tally.hold
+            times.counts[bisect_left(TIMES, length)] += 1
+            times.total += length
+            length, times = effect.left, tally.margin
+            times.counts[bisect_left(TIMES, length)] += 1
+            times.total += length
+            return
+        for tally in self._named(grants):
+            tally.ends[reason] += 1
+            tally.hold.add(effect.held)
+            if reason is _RELEASED:
+                tally.margin.add(effect.left)
+            elif reason is _EXPIRED:
+                tally.lag.add(-effect.left)
+
+    def _seldom(self, effect: Queued | Denied | Abandoned | LeaseExtended | Renewed | ReconfigureRefused) -> None:
+        match effect:
+            case Queued():
+                pass  # its ticket has not ended; how many wait is in the snapshot
+            case Denied():
+                self._ticket_ended(effect.claims, effect.denial.reason.value, effect.waited)
+            case Abandoned():
+                self._ticket_ended(effect.claims, ABANDONED, effect.waited)
+            case LeaseExtended():
+                for tally in self._named(effect.grants):
+                    tally.margin.add(effect.left)
+            case Renewed():
+                for result in effect.results:
+                    self.renewals[result.state] += 1
+            case ReconfigureRefused():
+                pass  # whoever asked for it reports the failed reload
+            case _:
+                assert_never(effect)
+
+    def _ticket_ended(self, named: Iterable[Claim | Grant], outcome: str, waited: Nanos) -> None:
+        """Count one ticket under each declared resource that it names, or else as a stray."""
+        tallies = self._named(named)
+        for tally in tallies:
+            tally.ticket_ended(outcome, waited)
+        if not tallies:
+            self._stray(outcome)
+
+    def _stray(self, outcome: str) -> None:
+        self.strays[outcome] = self.strays.get(outcome, 0) + 1
+
+    def _named(self, named: Iterable[Claim | Grant]) -> list[Tally]:
+        """The tallies of what is named, each once: an ask may name anything, and a resource twice.
+
+        A grant may name what is gone: a rate limit may be removed before what was lent along with it is back.
+        """
+        names = dict.fromkeys([item.resource for item in named])
+        return [self.by_resource[name] for name in names if name in self.by_resource]

@@ -1,0 +1,51 @@
+"""Whether a reply left: the one thing about a unary call that grpc.aio knows and does not tell.
+
+It knows how a handler's task sends what the handler returned. It must never know what was in the reply.
+
+After a handler returns, its task (the one that ran it) starts one batch with message and status and awaits a
+future for it. The batch fails when the call was cancelled, its deadline passed or its connection broke before the
+bytes were written; grpc.aio then swallows the failure: the task ends like any other, done callbacks of the task and
+of the context look the same both ways, ``context.cancelled()`` is False, and no `CancelledError` comes any more,
+because the reply counts as sent from the moment it was started. So we look at that future ourselves. Until its batch
+is done the task waits for nothing else, and asyncio runs what `call_soon` was given during one step of a task before
+it can run the task's next step: that is when the future is there to be found.
+
+What stays open is open for every protocol without an acknowledgement: bytes were written, and the client gave up in
+the time they took to reach it. It never tells the server, whose stream has ended. The lease runs out; a client that
+wants it sooner asks again under the same ``request_id`` and releases what it is given.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import cast
+
+_LOG = logging.getLogger(__name__)
+
+
+def watch(undelivered: Callable[[], None]) -> None:
+    """Calls ``undelivered`` if the running call's reply does not leave; for the last step of a handler only.
+
+    That is: from the handler's own task, and with no ``await`` between here and its return.
+    """
+    task = asyncio.current_task()
+    assert task is not None
+    task.get_loop().call_soon(_find, task, undelivered)
+
+
+def _find(task: asyncio.Task[None], undelivered: Callable[[], None]) -> None:
+    batch = cast("asyncio.Future[None] | None", getattr(task, "_fut_waiter", None))
+    if batch is not None:
+        batch.add_done_callback(lambda done: _judge(done, undelivered))
+    elif task.done():
+        # Nothing was sent: the server had stopped under the handler's feet.
+        undelivered()
+    else:
+        # Only another grpc.aio or another asyncio can get here. To take back what may have arrived would lend the
+        # same permit twice; to leave it costs one lease's time.
+        _LOG.error("cannot tell whether a reply was delivered: grpc.aio sends in an unknown way")
+
+
+def _judge(batch: asyncio.Future[None], undelivered: Callable[[], None]) -> None:
+    if batch.cancelled() or batch.exception() is not None:
+        undelivered()

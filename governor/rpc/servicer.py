@@ -1,0 +1,177 @@
+"""The service Governor: each call is read, carried to the driver, and answered, whatever happens.
+
+It knows the life of a call: its deadline, its cancellation, its reply that may not arrive. It must never know how
+a permit is decided.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final, assert_never
+
+import grpc
+from google.protobuf.message import DecodeError
+from grpc import aio
+
+from governor.clock import Clock
+from governor.core.effects import Denied, LeaseResult, LeaseState
+from governor.core.types import SECOND, Denial, Nanos, Reason
+from governor.driver import Driver
+from governor.rpc import delivery, status, translate
+from governor.v1 import governor_pb2 as pb
+
+SERVICE: Final = pb.DESCRIPTOR.services_by_name["Governor"].full_name
+
+# Raw messages in and out: a handler that parses for itself can answer what cannot be parsed, where grpc.aio would
+# say UNKNOWN; and one that serializes for itself can take a grant back when that fails.
+Context = aio.ServicerContext[bytes, bytes]
+Answer = bytes | status.Refusal
+Method = Callable[[bytes, Context], Awaitable[Answer]]
+
+# A call's wait ends a little before its deadline: the answer then says what the matter was, where DEADLINE_EXCEEDED
+# would not, and no grant is made that nobody stays to receive. The deadline we see is later than the caller's: gRPC
+# rounds it up by as much as 1 % on the wire, and sends one from before again if that is at most 3 % longer. The rest
+# is for the answer's way, a tenth at most of what is left.
+_WIRE_SHARE: Final = 0.04
+_ANSWER_SECONDS: Final = 0.02
+_ANSWER_SHARE: Final = 0.1
+
+_LOG = logging.getLogger(__name__)
+
+
+class GovernorServicer:
+    """Answers the calls of one daemon."""
+
+    def __init__(self, driver: Driver, clock: Clock) -> None:
+        self._driver = driver
+        self._clock = clock
+
+    def handlers(self) -> grpc.GenericRpcHandler:
+        """What a server is given. Generic: it costs no call that waits in the core for each method."""
+        methods: dict[str, Method] = {
+            "Acquire": self._acquire,
+            "Release": self._release,
+            "Renew": self._renew,
+            "ListResources": self._list_resources,
+        }
+        return grpc.method_handlers_generic_handler(
+            SERVICE, {name: _handler(name, method) for name, method in methods.items()}
+        )
+
+    async def _acquire(self, raw: bytes, context: Context) -> Answer:
+        try:
+            request = pb.AcquireRequest.FromString(raw)
+        except DecodeError:
+            return status.refusal(translate.undecodable(pb.AcquireRequest))
+        ask = translate.ask(request)
+        if isinstance(ask, Denial):
+            return status.refusal(ask)
+        answer = await self._driver.acquire(
+            ask.claims,
+            client=ask.client,
+            wait=_patience(ask.wait, context.time_remaining()),
+            lease=ask.lease,
+            request_id=ask.request_id,
+            labels=ask.labels,
+        )
+        if isinstance(answer, Denied):
+            return status.refusal(answer.denial, waited=answer.waited)
+        take_back = partial(self._driver.abandon, answer.ticket)
+        try:
+            reply = translate.acquired(answer, now=self._clock.now()).SerializeToString()
+        except BaseException:
+            take_back()
+            raise
+        delivery.watch(take_back)
+        return reply
+
+    async def _release(self, raw: bytes, context: Context) -> Answer:
+        try:
+            request = pb.ReleaseRequest.FromString(raw)
+        except DecodeError:
+            return status.refusal(translate.undecodable(pb.ReleaseRequest))
+        ask = translate.release(request)
+        if isinstance(ask, Denial):
+            return status.refusal(ask)
+        leases, outcome = ask
+        results = await self._driver.release(leases, outcome)
+        refused = _refused(results)
+        if refused is not None:
+            return refused
+        return pb.ReleaseResponse(results=map(translate.lease_result, results)).SerializeToString()
+
+    async def _renew(self, raw: bytes, context: Context) -> Answer:
+        try:
+            request = pb.RenewRequest.FromString(raw)
+        except DecodeError:
+            return status.refusal(translate.undecodable(pb.RenewRequest))
+        ask = translate.renew(request)
+        if isinstance(ask, Denial):
+            return status.refusal(ask)
+        leases, length = ask
+        results = await self._driver.renew(leases, length)
+        refused = _refused(results)
+        if refused is not None:
+            return refused
+        return pb.RenewResponse(results=map(translate.lease_result, results)).SerializeToString()
+
+    async def _list_resources(self, raw: bytes, context: Context) -> Answer:
+        try:
+            pb.ListResourcesRequest.FromString(raw)
+        except DecodeError:
+            return status.refusal(translate.undecodable(pb.ListResourcesRequest))
+        return translate.resources(self._driver.snapshot()).SerializeToString()
+
+
+def _patience(wait: Nanos | None, left: float | None) -> Nanos | None:
+    """How long to stand in line: as asked, but no longer than the call has ``left`` (seconds; None: no deadline)."""
+    if left is None:
+        return wait
+    early = left * _WIRE_SHARE + min(_ANSWER_SECONDS, left * _ANSWER_SHARE)
+    most = int((left - early) * SECOND)
+    return most if wait is None else min(wait, most)
+
+
+def _refused(results: tuple[LeaseResult, ...]) -> status.Refusal | None:
+    """The failure of the one lease that a call was about; of several, each result says its own."""
+    if len(results) != 1:
+        return None
+    result = results[0]
+    match result.state:
+        case LeaseState.RELEASED | LeaseState.RENEWED:
+            return None
+        case LeaseState.UNKNOWN:
+            denial = Denial(Reason.UNKNOWN_LEASE)
+        case LeaseState.ENDED:
+            denial = Denial(Reason.LEASE_ENDED, ended=result.ended)
+        case LeaseState.REFUSED:
+            denial = result.denial or Denial(Reason.MALFORMED, field="lease", expected="an allowed length")
+        case _:
+            assert_never(result.state)
+    return status.refusal(denial, lease=result.lease)
+
+
+def _handler(name: str, method: Method) -> "grpc.RpcMethodHandler[bytes, bytes]":
+    async def answer(_requests: object, context: Context) -> bytes:
+        try:
+            raw: object = await context.read()  # the stubs say bytes, but at the end of a stream it is aio.EOF
+            answer = await method(raw, context) if isinstance(raw, bytes) else status.refusal(translate.NO_MESSAGE)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise  # the caller is gone, or gRPC cuts the call off: there is nobody to answer
+            # Something we waited for was cancelled under us. Let out, this would leave a living caller hanging
+            # until its deadline: grpc.aio takes it for the caller's own doing and sends nothing.
+            _LOG.exception("%s: cancelled from within", name)
+            answer = status.FAULT
+        except Exception:  # noqa: BLE001 - the caller is answered and the log has all of it
+            _LOG.exception("%s failed", name)
+            answer = status.FAULT
+        if isinstance(answer, status.Refusal):
+            await context.abort(answer.code, answer.message, answer.metadata)
+        return answer
+
+    # All methods are unary. Served as if requests were a stream, since that lets us do the reading: grpc.aio leaves a
+    # unary call that came without its message open for ever, unanswered, and every stop waits for it.
+    return grpc.stream_unary_rpc_method_handler(answer)

@@ -1,0 +1,1 @@
+"""Metrics: what is counted, and the page that shows it."""

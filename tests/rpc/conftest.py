@@ -1,0 +1,124 @@
+"""A whole server in the test's own loop: real engine, real sockets, a clock that moves by hand."""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from grpc import aio
+
+from governor.address import TcpAddress, UnixAddress
+from governor.core.engine import Engine
+from governor.core.kinds.pool import MemberSpec, PoolSpec
+from governor.core.kinds.rate_limit import RateLimitSpec, Window
+from governor.core.kinds.semaphore import SemaphoreSpec
+from governor.core.limit import LimitSpec
+from governor.core.resource import ResourceSpec
+from governor.core.types import SECOND, LeaseId
+from governor.driver import Driver
+from governor.rpc import GrpcServer, serve
+from governor.v1 import governor_pb2 as pb
+from governor.v1.governor_pb2_grpc import GovernorStub
+from tests.fakes import FakeClock
+
+if TYPE_CHECKING:
+    from governor.v1.governor_pb2_grpc import GovernorAsyncStub
+
+MAX_WAITERS = 2000
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Returns when it holds. What happens in grpc's own threads has no event to wait for."""
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+
+def declared(name: str, limit: LimitSpec) -> ResourceSpec:
+    """A resource with bounds that are out of the way."""
+    return ResourceSpec(
+        name,
+        limit,
+        lease=30 * SECOND,
+        max_lease=3600 * SECOND,
+        max_wait=30 * SECOND,
+        max_waiters=MAX_WAITERS,
+    )
+
+
+RESOURCES = (
+    declared("sem", SemaphoreSpec(2)),
+    declared("pool", PoolSpec((MemberSpec("primary", (("endpoint", "db1:5432"),)), MemberSpec("spare")))),
+    declared("rate", RateLimitSpec((Window(1, SECOND, 1),))),
+    declared("open", SemaphoreSpec(None)),
+)
+
+
+def ask(resource: str = "sem", permits: int = 1) -> pb.AcquireRequest:
+    """An ask with one claim."""
+    return pb.AcquireRequest(claims=[pb.Claim(resource=resource, permits=permits)])
+
+
+@dataclass
+class World:
+    """What a test moves and looks at."""
+
+    clock: FakeClock
+    driver: Driver
+    server: GrpcServer
+    path: Path
+    stub: "GovernorAsyncStub"
+    channel: aio.Channel
+
+    def in_use(self, resource: str = "sem") -> int:
+        """Permits lent now."""
+        return next(seen.in_use for seen in self.driver.snapshot().resources if seen.name == resource)
+
+    @property
+    def waiters(self) -> int:
+        """How many asks wait."""
+        return self.driver.snapshot().waiters
+
+    async def until_waiting(self, waiters: int) -> None:
+        """Returns when exactly so many asks wait."""
+        await until(lambda: self.waiters == waiters)
+
+    async def until_free(self) -> None:
+        """Returns when nothing is lent and nobody waits; the clock stands, so no expiry helps."""
+        await until(lambda: not self.in_use() and not self.waiters)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder with a path short enough for sockets, whatever the test is called."""
+    with tempfile.TemporaryDirectory(prefix="gov") as path:
+        yield Path(path)
+
+
+@asynccontextmanager
+async def world(folder: Path, *resources: ResourceSpec) -> AsyncIterator[World]:
+    """A daemon's inside with ``resources``, on a unix socket and on TCP."""
+    clock = FakeClock()
+    driver = Driver(Engine(), clock)
+    driver.reserve_ids(LeaseId(10_000_000))
+    driver.reconfigure(resources)
+    path = folder / "governor.sock"
+    server = await serve(driver, clock, (UnixAddress(path), TcpAddress("127.0.0.1", 0)))
+    server.set_serving(True)
+    try:
+        async with aio.insecure_channel(f"unix:{path}") as channel:
+            yield World(clock, driver, server, path, GovernorStub(channel), channel)
+    finally:
+        driver.close()
+        await server.stop(0)
+
+
+@pytest.fixture
+async def governor(folder: Path) -> AsyncIterator[World]:
+    """A semaphore of 2, a pool of two members, a rate limit of 1/s, an unlimited semaphore."""
+    async with world(folder, *RESOURCES) as made:
+        yield made

@@ -1,0 +1,151 @@
+"""The clocks: the machine's, and the one that tests move."""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from typing import TypeVar
+
+import pytest
+import uvloop
+
+from governor.clock import LoopClock, unix_seconds
+from governor.core.types import MILLISECOND, SECOND, Nanos
+from tests.fakes import FakeClock
+
+T = TypeVar("T")
+NewLoop = Callable[[], asyncio.AbstractEventLoop]
+
+
+@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def new_loop(request: pytest.FixtureRequest) -> NewLoop:
+    """Either event loop that a daemon may run on."""
+    factory: NewLoop = request.param
+    return factory
+
+
+class TestLoopClock:
+    """The machine's monotonic clock."""
+
+    def test_now_never_falls(self, new_loop: NewLoop) -> None:
+        """However often it is asked."""
+
+        async def ask() -> list[Nanos]:
+            clock = LoopClock()
+            return [clock.now() for _ in range(10_000)]
+
+        seen = _run(new_loop, ask)
+
+        assert seen == sorted(seen)
+
+    def test_now_counts_nanoseconds(self, new_loop: NewLoop) -> None:
+        """It is the clock that the whole machine shares, and no coarser."""
+
+        async def ask() -> tuple[Nanos, Nanos, Nanos]:
+            return time.monotonic_ns(), LoopClock().now(), time.monotonic_ns()
+
+        before, now, after = _run(new_loop, ask)
+
+        assert before <= now <= after
+
+    @pytest.mark.parametrize("ahead", [-SECOND, 0, 300_000, 5 * MILLISECOND, 12_345_678])
+    def test_a_call_comes_at_its_instant(self, new_loop: NewLoop, ahead: Nanos) -> None:
+        """Or a little later; earlier by less than the millisecond that some loops count in."""
+
+        async def call() -> Nanos:
+            clock = LoopClock()
+            came: asyncio.Future[Nanos] = asyncio.get_running_loop().create_future()
+            when = clock.now() + ahead
+            clock.call_at(when, lambda: came.set_result(clock.now()))
+            async with asyncio.timeout(20):
+                return await came - when
+
+        assert _run(new_loop, call) > -MILLISECOND
+
+    def test_a_call_never_comes_within_call_at(self, new_loop: NewLoop) -> None:
+        """Even one that is due long since waits for the loop: whoever sets a timer is in the middle of a step."""
+
+        async def call() -> list[str]:
+            order: list[str] = []
+            called = asyncio.Event()
+            LoopClock().call_at(0, called.set)
+            order.append("called" if called.is_set() else "set")
+            async with asyncio.timeout(20):
+                await called.wait()
+            return order
+
+        assert _run(new_loop, call) == ["set"]
+
+    def test_a_cancelled_call_never_comes(self, new_loop: NewLoop) -> None:
+        """Cancelling is safe also afterwards, and twice."""
+
+        async def call() -> list[str]:
+            clock, order = LoopClock(), list[str]()
+            cancelled = clock.call_at(clock.now() + MILLISECOND, lambda: order.append("cancelled"))
+            cancelled.cancel()
+            later = asyncio.Event()
+            kept = clock.call_at(clock.now() + 5 * MILLISECOND, later.set)
+            async with asyncio.timeout(20):
+                await later.wait()
+            kept.cancel()
+            kept.cancel()
+            return order
+
+        assert _run(new_loop, call) == []
+
+    def test_a_call_may_be_years_ahead(self, new_loop: NewLoop) -> None:
+        """The longest lease that can be declared makes no trouble."""
+
+        async def call() -> None:
+            clock = LoopClock()
+            clock.call_at(clock.now() + 10 * 366 * 24 * 3600 * SECOND, lambda: None).cancel()
+            clock.call_at(clock.now() + 10 * 366 * 24 * 3600 * SECOND, lambda: pytest.fail("years have passed"))
+            for _ in range(3):
+                await asyncio.sleep(0)
+
+        _run(new_loop, call)
+
+
+def test_unix_seconds_is_the_wall_clock() -> None:
+    """Seconds since 1970, for people to read."""
+    before = time.time()
+    now = unix_seconds()
+
+    assert before <= now <= time.time()
+
+
+class TestFakeClock:
+    """The clock that every other test trusts."""
+
+    def test_calls_come_in_order_each_at_its_instant(self) -> None:
+        """Also those that a call sets on the way."""
+        clock = FakeClock(time=100)
+        came: list[tuple[str, Nanos]] = []
+
+        def note(name: str) -> Callable[[], None]:
+            return lambda: came.append((name, clock.now()))
+
+        def set_one_more() -> None:
+            clock.call_at(125, note("set on the way"))
+
+        clock.call_at(130, note("c"))
+        clock.call_at(110, note("a"))
+        clock.call_at(110, note("b"))
+        clock.call_at(120, set_one_more)
+        clock.call_at(131, note("too late"))
+        clock.advance(30)
+
+        assert came == [("a", 110), ("b", 110), ("set on the way", 125), ("c", 130)]
+        assert (clock.now(), clock.pending) == (130, 1)
+
+    def test_a_cancelled_call_is_not_pending(self) -> None:
+        """And does not come."""
+        clock = FakeClock()
+        clock.call_at(1, lambda: pytest.fail("it came")).cancel()
+
+        assert clock.pending == 0
+        clock.advance(1)
+
+
+def _run(new_loop: NewLoop, main: Callable[[], Coroutine[object, object, T]]) -> T:
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        return runner.run(main())

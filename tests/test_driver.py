@@ -1,0 +1,724 @@
+"""The driver: callers, tickets and the one timer, by a clock that a test moves."""
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Generic, TypeVar
+
+import pytest
+
+from governor.core.effects import Denied, Effect, Granted, LeaseEnded, LeaseState, Queued, Reconfigured
+from governor.core.engine import Engine
+from governor.core.kinds.rate_limit import RateLimitSpec, Window
+from governor.core.kinds.semaphore import SemaphoreSpec
+from governor.core.limit import LimitSpec
+from governor.core.resource import ResourceSpec
+from governor.core.types import SECOND, Claim, EndReason, LeaseId, Nanos, Reason, TicketId
+from governor.driver import Answer, Driver
+from tests.fakes import FakeClock, FakeTimer
+
+pytestmark = pytest.mark.usefixtures("never_blocks")
+
+T = TypeVar("T")
+C = TypeVar("C", bound=FakeClock)
+
+LEASE: Nanos = 10 * SECOND
+MAX_WAIT: Nanos = 60 * SECOND
+
+ONE = (Claim("one", 1),)
+FOUR = (Claim("four", 1),)
+SLOW = (Claim("slow", 1),)
+
+
+@dataclass
+class EarlyClock(FakeClock):
+    """Its calls come 0.4 ms early, unless they are as near as that: then they are punctual."""
+
+    early: int = 0
+
+    def call_at(self, when: Nanos, callback: Callable[[], None]) -> FakeTimer:
+        """Note the call for a little before."""
+        if when - self.time > 400_000:
+            when -= 400_000
+            self.early += 1
+        return super().call_at(when, callback)
+
+
+class Rig(Generic[C]):
+    """A driver on a fake clock, with the effects of every step on record."""
+
+    def __init__(self, clock: C) -> None:
+        self.clock = clock
+        clock.advance(1_000 * SECOND)
+        self.engine = Engine()
+        self.driver = Driver(self.engine, self.clock)
+        self.driver.reserve_ids(LeaseId(1_000_000))
+        self.driver.reconfigure(
+            (
+                spec("one", SemaphoreSpec(1)),
+                spec("four", SemaphoreSpec(4)),
+                spec("slow", RateLimitSpec((Window(1, SECOND, 1),))),
+            )
+        )
+        self.effects: list[Effect] = []
+        self.driver.observers.append(self.effects.extend)
+
+    async def held(self, claims: tuple[Claim, ...] = ONE) -> LeaseId:
+        """A lease that is granted at once."""
+        answer = await self.driver.acquire(claims)
+        assert isinstance(answer, Granted)
+        return answer.lease
+
+    async def waiting(
+        self, claims: tuple[Claim, ...] = ONE, *, wait: Nanos | None = None, request_id: str = ""
+    ) -> "asyncio.Task[Answer]":
+        """Somebody who stands in line already."""
+        task = asyncio.create_task(self.driver.acquire(claims, wait=wait, request_id=request_id))
+        await turn()
+        assert not task.done()
+        return task
+
+    @property
+    def waiters(self) -> int:
+        """How many stand in line."""
+        return self.driver.snapshot().waiters
+
+    @property
+    def in_use(self) -> int:
+        """Permits lent, over all resources."""
+        return sum(resource.in_use for resource in self.driver.snapshot().resources)
+
+    def ends(self) -> list[tuple[LeaseId, EndReason]]:
+        """The leases that ended so far, and why."""
+        return [(effect.lease, effect.reason) for effect in self.effects if isinstance(effect, LeaseEnded)]
+
+
+Idle = Rig[FakeClock]
+
+
+def spec(name: str, limit: LimitSpec, *, max_waiters: int = 2_000) -> ResourceSpec:
+    """A resource with the lengths of these tests."""
+    return ResourceSpec(name, limit, LEASE, 100 * LEASE, MAX_WAIT, max_waiters)
+
+
+def at_once(call: Coroutine[object, None, T]) -> T:
+    """What a call returns without giving up the event loop once."""
+    try:
+        call.send(None)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    pytest.fail("it gave up the event loop")
+
+
+async def turn() -> None:
+    """Everybody who can run has run."""
+    await asyncio.sleep(0)
+
+
+def lease_of(answer: Answer) -> LeaseId:
+    """The lease of somebody who was granted one."""
+    assert isinstance(answer, Granted)
+    return answer.lease
+
+
+def reason_of(answer: Answer) -> Reason:
+    """Why somebody was refused."""
+    assert isinstance(answer, Denied)
+    return answer.denial.reason
+
+
+@pytest.fixture
+def rig() -> Idle:
+    """Three resources, idle."""
+    return Rig(FakeClock())
+
+
+class TestAtOnce:
+    """What can be answered is answered in the step that asks."""
+
+    def test_a_grant_never_gives_up_the_loop(self, rig: Idle) -> None:
+        """Nothing can come between a decision and its answer: no loop runs here at all."""
+        answer = at_once(rig.driver.acquire(ONE))
+
+        assert isinstance(answer, Granted)
+        assert rig.in_use == 1
+
+    def test_a_refusal_never_gives_up_the_loop(self, rig: Idle) -> None:
+        """Refusals for what was asked and for what is lent alike."""
+        at_once(rig.driver.acquire(ONE))
+
+        assert reason_of(at_once(rig.driver.acquire((Claim("other", 1),)))) is Reason.UNKNOWN_RESOURCE
+        assert reason_of(at_once(rig.driver.acquire(ONE, wait=0))) is Reason.NONE_FREE
+        assert rig.waiters == 0
+
+    def test_release_and_renew_never_give_up_the_loop(self, rig: Idle) -> None:
+        """Each has a result for each id, in the order asked, whatever became of the id."""
+        lease = lease_of(at_once(rig.driver.acquire(ONE)))
+        other = LeaseId(77)
+
+        renewed = at_once(rig.driver.renew((other, lease), 3 * SECOND))
+        released = at_once(rig.driver.release((lease, other, lease)))
+
+        assert [(r.lease, r.state) for r in renewed] == [(other, LeaseState.UNKNOWN), (lease, LeaseState.RENEWED)]
+        assert renewed[1].remaining == 3 * SECOND
+        assert [r.state for r in released] == [LeaseState.RELEASED, LeaseState.UNKNOWN, LeaseState.ENDED]
+
+    async def test_tickets_are_never_used_twice(self, rig: Idle) -> None:
+        """Each ask has a number of its own, whatever became of the ones before."""
+        answers = [await rig.driver.acquire(ONE, wait=0) for _ in range(3)]
+
+        assert [answer.ticket for answer in answers] == [TicketId(1), TicketId(2), TicketId(3)]
+
+
+class TestWaiting:
+    """A caller that waits goes on when its ticket ends."""
+
+    async def test_a_release_grants_the_next_in_the_same_turn(self, rig: Idle) -> None:
+        """The permit is the waiter's before whoever released it goes on."""
+        lease = await rig.held()
+        waiter = await rig.waiting()
+
+        at_once(rig.driver.release((lease,)))
+
+        assert (rig.in_use, rig.waiters) == (1, 0)
+        assert lease_of(await waiter) == lease + 1
+
+    async def test_the_line_is_served_in_the_order_of_asking(self, rig: Idle) -> None:
+        """Ten waiters, one permit: their leases rise as they asked."""
+        lease = await rig.held()
+        waiters = [await rig.waiting() for _ in range(10)]
+
+        served = [lease]
+        for waiter in waiters:
+            await rig.driver.release((served[-1],))
+            served.append(lease_of(await waiter))
+
+        assert all(former < later for former, later in pairwise(served))
+
+    async def test_a_lease_that_ends_grants_the_next(self, rig: Idle) -> None:
+        """Exactly at its deadline, and not a nanosecond before."""
+        lease = await rig.held()
+        waiter = await rig.waiting()
+
+        rig.clock.advance(LEASE - 1)
+        await turn()
+        assert not waiter.done()
+
+        rig.clock.advance(1)
+        assert lease_of(await waiter) == lease + 1
+        assert rig.ends() == [(lease, EndReason.EXPIRED)]
+
+    async def test_a_wait_is_over_at_its_deadline(self, rig: Idle) -> None:
+        """Exactly then, with the reason, and the line is empty."""
+        await rig.held()
+        waiter = await rig.waiting(wait=3 * SECOND)
+
+        rig.clock.advance(3 * SECOND - 1)
+        await turn()
+        assert not waiter.done()
+
+        rig.clock.advance(1)
+        answer = await waiter
+        assert reason_of(answer) is Reason.WAIT_OVER
+        assert isinstance(answer, Denied)
+        assert answer.waited == 3 * SECOND
+        assert rig.waiters == 0
+
+    async def test_a_rate_limit_ripens_by_the_timer_alone(self, rig: Idle) -> None:
+        """Nobody else calls: the timer comes when the next permit is due."""
+        await rig.driver.acquire(SLOW)
+        first, second = await rig.waiting(SLOW), await rig.waiting(SLOW)
+
+        rig.clock.advance(SECOND)
+        await turn()
+        assert (first.done(), second.done()) == (True, False)
+
+        rig.clock.advance(SECOND)
+        assert isinstance(await second, Granted)
+
+    async def test_all_claims_come_together(self, rig: Idle) -> None:
+        """An ask for two resources holds neither until it holds both."""
+        one, four = await rig.held(ONE), [await rig.held(FOUR) for _ in range(4)]
+        both = await rig.waiting(ONE + FOUR)
+
+        await rig.driver.release((one,))
+        await turn()
+        assert not both.done()
+        assert rig.in_use == 4
+
+        await rig.driver.release((four[0],))
+        assert [grant.resource for grant in _grants(await both)] == ["one", "four"]
+
+
+class TestTimer:
+    """One timer, for the earliest thing that is due."""
+
+    def test_nothing_due_no_timer(self, rig: Idle) -> None:
+        """An idle daemon is never woken by its own clock."""
+        assert rig.clock.pending == 0
+
+    async def test_only_the_earliest_deadline_has_a_timer(self, rig: Idle) -> None:
+        """However many leases and waits there are."""
+        for seconds in (7, 3, 5):
+            await rig.driver.acquire(FOUR, lease=seconds * SECOND)
+        await rig.held()
+        _ = await rig.waiting(wait=4 * SECOND)
+
+        assert rig.clock.pending == 1
+        assert rig.driver._timer_at == rig.clock.time + 3 * SECOND
+
+    async def test_the_timer_is_never_later_than_what_is_due(self, rig: Idle) -> None:
+        """After any step of a long random history, and each deadline is met to the nanosecond."""
+        rng = random.Random(6)
+        held: list[LeaseId] = []
+        for _ in range(2_000):
+            match rng.randrange(4):
+                case 0:
+                    answer = await rig.driver.acquire(FOUR, wait=0, lease=rng.randint(1, 50) * SECOND // 10)
+                    held += [answer.lease] if isinstance(answer, Granted) else []
+                case 1 if held:
+                    await rig.driver.release((held.pop(rng.randrange(len(held))),))
+                case 2 if held:
+                    await rig.driver.renew((rng.choice(held),), rng.randint(1, 50) * SECOND // 10)
+                case _:
+                    rig.clock.advance(rng.randint(0, SECOND))
+            due = rig.engine.next_deadline()
+            assert rig.clock.pending <= 1
+            assert due is None or (rig.clock.pending == 1 and rig.driver._timer_at <= due)
+
+        expired = [effect for effect in rig.effects if isinstance(effect, LeaseEnded) and effect.left <= 0]
+        assert len(expired) > 50
+        assert {effect.left for effect in expired} == {0}
+
+    async def test_a_timer_that_comes_early_is_set_again(self) -> None:
+        """Some loops count in milliseconds: an early call changes nothing and costs one turn."""
+        rig = Rig(EarlyClock())
+        await rig.held()
+
+        rig.clock.advance(LEASE - 1)
+        assert rig.clock.early == 1
+        assert (rig.in_use, rig.clock.pending) == (1, 1)
+
+        rig.clock.advance(1)
+        assert (rig.in_use, rig.clock.pending) == (0, 0)
+
+    async def test_a_timer_that_comes_late_ends_everything_in_order(self, rig: Idle) -> None:
+        """After a pause, what ended earlier ends first, and whoever waited is granted now, not in the past."""
+        lease = await rig.held()
+        short = lease_of(await rig.driver.acquire(FOUR, lease=SECOND))
+        waiter = await rig.waiting()
+
+        rig.clock.time += 25 * SECOND
+        rig.clock.advance(0)
+
+        assert rig.ends() == [(short, EndReason.EXPIRED), (lease, EndReason.EXPIRED)]
+        answer = await waiter
+        assert isinstance(answer, Granted)
+        assert answer.deadline == rig.clock.time + LEASE
+
+    async def test_when_everything_is_over_no_timer_is_left(self, rig: Idle) -> None:
+        """A timer whose reason has gone comes once more, at most, and is not set again (I10)."""
+        await rig.driver.release((await rig.held(),))
+
+        rig.clock.advance(LEASE)
+
+        assert rig.clock.pending == 0
+
+    async def test_lag_is_told_to_whoever_asks(self) -> None:
+        """How long after its instant the timer came; never less than nothing, also when it came early."""
+        rig = Rig(EarlyClock())
+        lags: list[Nanos] = []
+        rig.driver.lag_observers.append(lags.append)
+        await rig.held()
+
+        rig.clock.advance(LEASE - 1)
+        rig.clock.time += 8
+        rig.clock.advance(0)
+
+        assert lags == [0, 7]
+
+    async def test_close_stops_the_timer(self, rig: Idle) -> None:
+        """Nothing ends on its own any more; twice does no harm."""
+        await rig.held()
+
+        rig.driver.close()
+        rig.driver.close()
+
+        assert rig.clock.pending == 0
+
+
+class TestCancelling:
+    """A caller that is cancelled leaves the line, or gives back what was just granted."""
+
+    async def test_the_line_is_left_in_the_same_turn(self, rig: Idle) -> None:
+        """As soon as the cancelled caller runs, it stands nowhere."""
+        await rig.held()
+        waiter = await rig.waiting()
+
+        waiter.cancel()
+        await turn()
+
+        assert waiter.cancelled()
+        assert rig.waiters == 0
+
+    async def test_whoever_blocked_the_line_frees_it(self, rig: Idle) -> None:
+        """A head that wants much leaves; those behind it that can be granted are, in the same turn (I5)."""
+        for _ in range(2):
+            await rig.held(FOUR)
+        big = await rig.waiting((Claim("four", 3),))
+        small = [await rig.waiting(FOUR) for _ in range(2)]
+
+        big.cancel()
+        await turn()
+
+        assert (rig.in_use, rig.waiters) == (4, 0)
+        assert [type(await waiter) for waiter in small] == [Granted, Granted]
+
+    async def test_cancelled_in_the_very_turn_of_the_grant(self, rig: Idle) -> None:
+        """python/cpython#90155: the permit is not lost with the caller, but the next one's."""
+        lease = await rig.held()
+        first, second = await rig.waiting(), await rig.waiting()
+
+        await rig.driver.release((lease,))  # grants the first, which has not run yet
+        first.cancel()
+        answer = await second
+
+        assert first.cancelled()
+        assert lease_of(answer) == lease + 2
+        assert rig.ends() == [(lease, EndReason.RELEASED), (LeaseId(lease + 1), EndReason.DISCONNECTED)]
+        assert (rig.in_use, rig.waiters) == (1, 0)
+
+    async def test_cancelled_just_before_the_grant(self, rig: Idle) -> None:
+        """The other order within the turn: granted to somebody who is doomed already, and passed on all the same."""
+        lease = await rig.held()
+        first, second = await rig.waiting(), await rig.waiting()
+
+        first.cancel()
+        await rig.driver.release((lease,))
+
+        assert isinstance(await second, Granted)
+        assert first.cancelled()
+        assert (rig.in_use, rig.waiters) == (1, 0)
+
+    async def test_a_whole_line_cancelled_in_the_turn_of_the_grant(self, rig: Idle) -> None:
+        """Each passes the permit on to one who passes it on; in the end it is free."""
+        lease = await rig.held()
+        line = [await rig.waiting() for _ in range(20)]
+
+        await rig.driver.release((lease,))
+        for waiter in line:
+            waiter.cancel()
+        await asyncio.wait(line)
+
+        assert (rig.in_use, rig.waiters) == (0, 0)
+        assert isinstance(at_once(rig.driver.acquire(ONE, wait=0)), Granted)
+
+    async def test_cancelled_in_the_turn_of_a_refusal(self, rig: Idle) -> None:
+        """Nothing is left of it either way."""
+        await rig.held()
+        waiter = await rig.waiting(wait=SECOND)
+
+        rig.clock.advance(SECOND)
+        waiter.cancel()
+        await asyncio.wait([waiter])
+
+        assert waiter.cancelled()
+        assert rig.waiters == 0
+
+    async def test_a_spent_permit_comes_back_when_nobody_got_it(self, rig: Idle) -> None:
+        """A rate limit refunds a grant whose caller was cancelled in the turn it was made."""
+        await rig.driver.acquire(SLOW)
+        waiter = await rig.waiting(SLOW)
+
+        rig.clock.advance(SECOND)
+        waiter.cancel()
+        await asyncio.wait([waiter])
+
+        assert isinstance(await rig.driver.acquire(SLOW, wait=0), Granted)
+
+    async def test_a_grant_that_could_not_be_delivered_is_taken_back(self, rig: Idle) -> None:
+        """`abandon`, by whoever carries the answer; the next in line has it in the same step."""
+        answer = await rig.driver.acquire(ONE)
+        waiter = await rig.waiting()
+
+        rig.driver.abandon(answer.ticket)
+
+        assert rig.waiters == 0
+        assert isinstance(await waiter, Granted)
+
+    async def test_abandon_is_safe_in_any_state(self, rig: Idle) -> None:
+        """Refused, released, abandoned before, never issued: nothing happens."""
+        granted, refused = await rig.driver.acquire(ONE), await rig.driver.acquire(ONE, wait=0)
+        await rig.driver.release((lease_of(granted),))
+        later = await rig.held()
+
+        for ticket in (granted.ticket, refused.ticket, granted.ticket, TicketId(10**9)):
+            rig.driver.abandon(ticket)
+
+        assert rig.driver.live_leases == 1
+        assert (await rig.driver.release((later,)))[0].state is LeaseState.RELEASED
+
+
+class TestRequestIds:
+    """One request id from two callers: one place, one lease."""
+
+    async def test_both_get_the_same_lease(self, rig: Idle) -> None:
+        """Whoever repeats an ask stands at the same place and is answered with it."""
+        lease = await rig.held()
+        twins = [await rig.waiting(request_id="r") for _ in range(2)]
+
+        await rig.driver.release((lease,))
+        answers = [await twin for twin in twins]
+
+        assert {lease_of(answer) for answer in answers} == {lease + 1}
+        assert [answer.repeated for answer in answers if isinstance(answer, Granted)] == [False, True]
+        assert rig.in_use == 1
+
+    @pytest.mark.parametrize("gone", [0, 1])
+    @pytest.mark.parametrize("when", ["waiting", "before the grant", "after the grant"])
+    async def test_one_is_cancelled_and_the_other_gets_it(self, rig: Idle, gone: int, when: str) -> None:
+        """Whichever of them goes, and whenever."""
+        lease = await rig.held()
+        twins = [await rig.waiting(request_id="r") for _ in range(2)]
+        behind = await rig.waiting()
+
+        if when != "after the grant":
+            twins[gone].cancel()
+        if when == "waiting":
+            await turn()
+        await rig.driver.release((lease,))
+        twins[gone].cancel()
+        answer = await twins[1 - gone]
+
+        assert twins[gone].cancelled()
+        assert lease_of(answer) == lease + 1
+        assert not behind.done()
+        assert (rig.in_use, rig.waiters) == (1, 1)
+
+    async def test_both_are_cancelled_in_the_turn_of_the_grant(self, rig: Idle) -> None:
+        """The last one to go gives it back, once."""
+        lease = await rig.held()
+        twins = [await rig.waiting(request_id="r") for _ in range(2)]
+        behind = await rig.waiting()
+
+        await rig.driver.release((lease,))
+        for twin in twins:
+            twin.cancel()
+
+        assert lease_of(await behind) == lease + 2
+        assert rig.ends()[1:] == [(LeaseId(lease + 1), EndReason.DISCONNECTED)]
+
+    async def test_a_repeat_of_a_granted_ask_does_not_wait(self, rig: Idle) -> None:
+        """The answer that was lost comes again; losing it again takes nothing from whoever has it."""
+        first = await rig.driver.acquire(ONE, request_id="r")
+
+        again = at_once(rig.driver.acquire(ONE, request_id="r"))
+        rig.driver.abandon(again.ticket)
+
+        assert lease_of(again) == lease_of(first)
+        assert rig.in_use == 1
+
+
+class TestObservers:
+    """Whoever counts sees everything, in order, before any caller goes on."""
+
+    async def test_every_effect_is_seen_once(self, rig: Idle) -> None:
+        """Of calls, of the timer, of a reload and of callers that go."""
+        lease = await rig.held()
+        waiter = await rig.waiting(wait=SECOND)
+        rig.clock.advance(SECOND)
+        await waiter
+        leaver = await rig.waiting()
+        leaver.cancel()
+        await turn()
+        await rig.driver.renew((lease,))
+        rig.clock.advance(LEASE)
+        rig.driver.reconfigure((spec("one", SemaphoreSpec(2)),))
+        rig.driver.drain()
+        await rig.driver.acquire(ONE)
+
+        assert [type(effect).__name__ for effect in rig.effects] == [
+            "Granted",
+            "Queued",
+            "Denied",
+            "Queued",
+            "Abandoned",
+            "LeaseExtended",
+            "Renewed",
+            "LeaseEnded",
+            "Reconfigured",
+            "Denied",
+        ]
+
+    async def test_observers_come_before_callers(self, rig: Idle) -> None:
+        """When a caller goes on, what it is told has been counted."""
+        lease = await rig.held()
+        seen: list[str] = []
+        rig.driver.observers.append(lambda effects: seen.extend(type(effect).__name__ for effect in effects))
+
+        async def ask() -> None:
+            await rig.driver.acquire(ONE)
+            seen.append("caller")
+
+        waiter = asyncio.create_task(ask())
+        await turn()
+        await rig.driver.release((lease,))
+        await waiter
+
+        assert seen == ["Queued", "LeaseEnded", "Released", "Granted", "caller"]
+
+    async def test_each_observer_sees_the_same(self, rig: Idle) -> None:
+        """And steps without effects, too: a wake-up that changed nothing is a step."""
+        steps: list[Sequence[Effect]] = []
+        others: list[Sequence[Effect]] = []
+        rig.driver.observers += [steps.append, others.append]
+
+        await rig.held()
+        rig.driver.abandon(TicketId(10**9))
+
+        assert steps == others
+        assert [len(step) for step in steps] == [1, 0]
+
+
+class TestReload:
+    """What an operator changes reaches whoever waits."""
+
+    async def test_growing_wakes_waiters(self, rig: Idle) -> None:
+        """In the step that grows it."""
+        await rig.held()
+        waiter = await rig.waiting()
+
+        outcome = rig.driver.reconfigure((spec("one", SemaphoreSpec(2)),))
+
+        assert outcome == Reconfigured(added=(), changed=("one",), removed=("four", "slow"))
+        assert isinstance(await waiter, Granted)
+
+    async def test_removing_tells_waiters(self, rig: Idle) -> None:
+        """It is unknown from now on."""
+        await rig.held()
+        waiter = await rig.waiting()
+
+        rig.driver.reconfigure(())
+
+        assert reason_of(await waiter) is Reason.UNKNOWN_RESOURCE
+
+    async def test_growing_for_somebody_who_is_gone(self, rig: Idle) -> None:
+        """Cancelled in the turn in which the reload granted it: the next one has it."""
+        await rig.held()
+        first, second = await rig.waiting(), await rig.waiting()
+
+        rig.driver.reconfigure((spec("one", SemaphoreSpec(2)),))
+        first.cancel()
+
+        assert isinstance(await second, Granted)
+        assert rig.in_use == 2
+
+
+class TestDrain:
+    """The end is near: nobody new, nobody waits, leases go on."""
+
+    async def test_waiters_are_answered(self, rig: Idle) -> None:
+        """All of them, in the same step; the line is empty."""
+        await rig.held()
+        waiters = [await rig.waiting() for _ in range(3)]
+
+        rig.driver.drain()
+
+        assert rig.waiters == 0
+        assert [reason_of(await waiter) for waiter in waiters] == [Reason.DRAINING] * 3
+
+    async def test_leases_go_on(self, rig: Idle) -> None:
+        """They may be renewed and given back; nobody is granted what comes back."""
+        lease = await rig.held()
+        rig.driver.drain()
+
+        assert (await rig.driver.renew((lease,)))[0].state is LeaseState.RENEWED
+        assert (await rig.driver.release((lease,)))[0].state is LeaseState.RELEASED
+        assert rig.driver.live_leases == 0
+        assert reason_of(at_once(rig.driver.acquire(ONE))) is Reason.DRAINING
+        assert rig.driver.snapshot().draining
+
+
+class TestIds:
+    """Lease ids that are not on record are not given out."""
+
+    async def test_waiters_outlast_a_shortage(self, rig: Idle) -> None:
+        """New asks are refused meanwhile; who stands in line is granted as soon as there are ids again."""
+        engine = Engine()
+        driver = Driver(engine, rig.clock)
+        driver.reserve_ids(LeaseId(1))
+        driver.reconfigure((spec("one", SemaphoreSpec(1)),))
+        lease = lease_of(await driver.acquire(ONE))
+        assert reason_of(at_once(driver.acquire(ONE))) is Reason.STATE_UNWRITABLE
+
+        driver.reserve_ids(LeaseId(2))
+        waiters = [asyncio.create_task(driver.acquire(ONE)) for _ in range(2)]
+        await turn()
+        await driver.release((lease,))
+        lease = lease_of(await waiters[0])
+        await driver.release((lease,))
+        await turn()
+        assert not waiters[1].done()
+
+        driver.reserve_ids(LeaseId(3))
+        assert lease_of(await waiters[1]) == driver.last_id == LeaseId(3)
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_a_thousand_callers_cancelled_at_random_leave_nothing_behind(rig: Idle, seed: int) -> None:
+    """Grants, cancels, releases and time in any order within a turn: in the end nothing is in use or waits (I10)."""
+    rng = random.Random(seed)
+    tasks: list[asyncio.Task[Answer]] = []
+    held: list[LeaseId] = []
+    handled = 0
+
+    def ask() -> None:
+        claims = rng.choice([ONE, FOUR, SLOW, (Claim("four", rng.randint(1, 4)),), ONE + FOUR, FOUR + SLOW])
+        wait = rng.choice([None, None, rng.randint(0, 20 * SECOND)])
+        request_id = rng.choice(["", f"{claims}{rng.randint(1, 30)}"])
+        lease = rng.choice([None, rng.randint(1, 30) * SECOND])
+        tasks.append(asyncio.create_task(rig.driver.acquire(claims, wait=wait, lease=lease, request_id=request_id)))
+
+    async def release() -> None:
+        if held:
+            await rig.driver.release((held.pop(rng.randrange(len(held))),))
+
+    while len(tasks) < 1_000 or handled < len(tasks):
+        # Any number of things happen within one turn of the loop, in any order.
+        for _ in range(rng.randint(1, 8)):
+            match rng.randrange(6):
+                case 0 | 1 if len(tasks) < 1_000:
+                    ask()
+                case 2 | 3 if tasks:
+                    rng.choice(tasks[handled:] or tasks).cancel()
+                case 4:
+                    await release()
+                case _:
+                    rig.clock.advance(rng.choice([0, 1, rng.randint(0, SECOND)]))
+        await turn()
+        rig.engine.check(now=rig.clock.time)
+        while handled < len(tasks) and tasks[handled].done():
+            task = tasks[handled]
+            handled += 1
+            if not task.cancelled() and isinstance(answer := task.result(), Granted):
+                held.append(answer.lease)
+    outcomes = {"cancelled" if task.cancelled() else type(task.result()).__name__ for task in tasks}
+    taken_back = sum(reason is EndReason.DISCONNECTED for _, reason in rig.ends())
+
+    rig.clock.advance(30 * SECOND)
+
+    assert outcomes == {"Granted", "Denied", "cancelled"}
+    assert taken_back > 0
+    assert any(isinstance(effect, Queued) for effect in rig.effects)
+    assert (rig.in_use, rig.waiters, rig.driver.live_leases) == (0, 0, 0)
+    assert rig.driver._callers == {}
+    assert rig.clock.pending == 0
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+def _grants(answer: Answer) -> Sequence[Claim]:
+    assert isinstance(answer, Granted)
+    return [Claim(grant.resource, grant.permits) for grant in answer.grants]

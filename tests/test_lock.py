@@ -1,0 +1,119 @@
+"""Locks on the state folder and beside sockets."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from governor.lock import BindError, FolderLock, SocketLock
+
+HOLDER = """
+import sys
+from pathlib import Path
+from governor.lock import FolderLock
+lock = FolderLock(Path(sys.argv[1]))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_folder_has_one_holder(tmp_path: Path) -> None:
+    """The second is told by whom it is held; once that one lets go, it can be had."""
+    first = FolderLock(tmp_path)
+    with pytest.raises(BindError, match=rf"^state folder .* is in use by process {os.getpid()}; "):
+        FolderLock(tmp_path)
+
+    first.release()
+
+    with FolderLock(tmp_path) as again:
+        assert again.path == tmp_path / "governor.lock"
+
+
+def test_a_lock_dies_with_its_process(tmp_path: Path) -> None:
+    """Killed without a chance to clean up, it leaves a file that stops nobody."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(BindError, match=rf"in use by process {holder.pid}; "):
+            FolderLock(tmp_path)
+        holder.kill()
+
+    assert (tmp_path / "governor.lock").read_text() == f"{holder.pid}\n"
+    with FolderLock(tmp_path):
+        assert (tmp_path / "governor.lock").read_text() == f"{os.getpid()}\n"
+
+
+def test_a_file_is_no_lock(tmp_path: Path) -> None:
+    """Whatever stands in it."""
+    (tmp_path / "g.sock.lock").write_text("1\n")
+
+    SocketLock(tmp_path / "g.sock").release()
+
+
+def test_a_refused_lock_leaves_the_name_of_its_holder(tmp_path: Path) -> None:
+    """Whoever asks next is told the truth as well."""
+    with SocketLock(tmp_path / "g.sock"):
+        for _ in range(2):
+            with pytest.raises(BindError, match=f"process {os.getpid()};"):
+                SocketLock(tmp_path / "g.sock")
+
+
+def test_a_holder_without_a_name(tmp_path: Path) -> None:
+    """Nothing is made up about it."""
+    with FolderLock(tmp_path) as held:
+        held.path.write_text("somebody\x1b[2J\n")
+
+        with pytest.raises(BindError, match="in use by another process;"):
+            FolderLock(tmp_path)
+
+
+def test_release_is_safe_twice(tmp_path: Path) -> None:
+    """The second does not close what got the same number meanwhile."""
+    lock = FolderLock(tmp_path)
+    lock.release()
+
+    with FolderLock(tmp_path):
+        lock.release()
+        with pytest.raises(BindError):
+            FolderLock(tmp_path)
+
+
+def test_a_child_program_does_not_inherit_it(tmp_path: Path) -> None:
+    """A program started meanwhile cannot keep the lock beyond our own end."""
+    lock = FolderLock(tmp_path)
+    with subprocess.Popen(
+        [sys.executable, "-c", "print('up', flush=True); import sys; sys.stdin.read()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        close_fds=False,
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"up\n"
+        lock.release()
+
+        FolderLock(tmp_path).release()
+        child.kill()
+
+
+@pytest.mark.parametrize("folder", ["none", "file"])
+def test_a_folder_that_is_none(tmp_path: Path, folder: str) -> None:
+    """One line says which file could not be made and what it needs."""
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(BindError, match=r"governor\.lock: cannot open this lock file: .*; its folder must exist"):
+        FolderLock(tmp_path / folder)
+
+
+def test_no_link_is_followed(tmp_path: Path) -> None:
+    """A link in a folder that others can write to could name any file of ours."""
+    (tmp_path / "victim").write_text("precious")
+    (tmp_path / "governor.lock").symlink_to("victim")
+
+    with pytest.raises(BindError, match="cannot open this lock file"):
+        FolderLock(tmp_path)
+
+    assert (tmp_path / "victim").read_text() == "precious"
