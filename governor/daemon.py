@@ -7,6 +7,7 @@ state folder. Whatever cannot be had at the start is one line and an exit code; 
 """
 
 import asyncio
+import contextlib
 import gc
 import logging
 import os
@@ -14,7 +15,6 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Coroutine, Sequence
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
 
@@ -53,12 +53,12 @@ def run(path: Path | None, state: Path | None) -> int:
     try:
         config = load(path or DEFAULT, os.environ)
     except ConfigError as error:
-        print(error, file=sys.stderr)
+        sys.stderr.write(f"{error}\n")
         return _BAD_CONFIG
     try:
         asyncio.run(Daemon(config, path, state or config.state).serve())
     except (BindError, FenceError) as error:
-        print(f"governor: {error}", file=sys.stderr)
+        sys.stderr.write(f"governor: {error}\n")
         return _CANNOT_START
     return 0
 
@@ -85,7 +85,7 @@ class Daemon:
             loop.add_signal_handler(number, self._on_stop_signal, number)
         loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
         config = self._config
-        async with AsyncExitStack() as stack:
+        async with contextlib.AsyncExitStack() as stack:
             stack.enter_context(_folder(self._state))
             self._fence = Fence(self._state)
             self._driver = driver = Driver(Engine(first_id=self._fence.reserved + 1), LoopClock())
@@ -151,10 +151,8 @@ class Daemon:
                 self._driver.live_leases,
                 seconds,
             )
-            try:
+            with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stop_now.wait(), seconds)
-            except TimeoutError:
-                pass
         if self._driver.live_leases:
             _log.warning("%d leases are still held", self._driver.live_leases)
 
@@ -191,7 +189,8 @@ class Daemon:
                 _names(outcome.changed),
                 _names(outcome.removed),
             )
-            if (config.listen, config.http, config.state) != (self._config.listen, self._config.http, self._config.state):
+            before = self._config
+            if (config.listen, config.http, config.state) != (before.listen, before.http, before.state):
                 _log.warning("reload: listen, http and state take effect at the next start")
             self._config = config
 

@@ -138,14 +138,15 @@ class Driver:
     def _step(self, event: Event) -> list[Effect]:
         """One step of the engine, and all that follows from it but the answer to whoever called."""
         effects = self._engine.handle(event, now=self._clock.now())
-        for observe in self.observers:
-            observe(effects)
         for effect in effects:
             if isinstance(effect, (Granted, Denied)):
                 caller = self._callers.pop(effect.ticket, None)
                 if caller is not None and not caller.done():
                     caller.set_result(effect)
         self._arm()
+        # Last, so that a fault in one of them leaves no caller hanging; callers go on only after this step anyway.
+        for observe in self.observers:
+            observe(effects)
         return effects
 
     def _arm(self) -> None:

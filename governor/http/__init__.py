@@ -1,1 +1,6 @@
-"""The HTTP side: metrics, liveness, readiness and the status page."""
+"""The HTTP side: metrics, liveness and readiness."""
+
+from governor.http.pages import Pages
+from governor.http.server import HttpServer, serve
+
+__all__ = ["HttpServer", "Pages", "serve"]

@@ -51,9 +51,7 @@ class Pages:
         if page is None:
             return _say(HTTPStatus.NOT_FOUND, "nothing is here; / lists what there is\n")
         if method not in {"GET", "HEAD"}:
-            return _say(
-                HTTPStatus.METHOD_NOT_ALLOWED, "this can only be read: GET or HEAD\n", Allow="GET, HEAD"
-            )
+            return _say(HTTPStatus.METHOD_NOT_ALLOWED, "this can only be read: GET or HEAD\n", Allow="GET, HEAD")
         return page(accept)
 
     def _page(self, accept: str) -> Reply:

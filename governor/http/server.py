@@ -13,6 +13,7 @@ import logging
 import os
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Final
 
@@ -31,6 +32,7 @@ IDLE_SECONDS: Final = 75.0
 SEND_SECONDS: Final = 20.0
 # How long a body that nobody asked for is read and dropped, so that its sender still hears the answer.
 LINGER_SECONDS: Final = 1.0
+# How long each stage of the end may take: to finish making answers, and to send what was made.
 STOP_SECONDS: Final = 1.0
 _MAX_LINE: Final = 8190
 _MAX_HEADERS: Final = 64
@@ -55,14 +57,20 @@ class HttpServer:
     @property
     def connections(self) -> int:
         """How many clients are connected now."""
-        return len(self._connections.connections)
+        return len(self._connections.transports)
 
     async def stop(self) -> None:
-        """Listen no more, let answers that are on their way arrive, within a second, and close everything."""
+        """Listen no more, give answers that are on their way a moment to arrive, and close everything."""
         self._listener.close()
         await asyncio.sleep(0)  # requests that have arrived get to be answered
         self._connections.pre_shutdown()
         await self._connections.shutdown(STOP_SECONDS)
+        with suppress(TimeoutError):
+            # A closed connection still sends what it holds, as long as its client reads.
+            async with asyncio.timeout(STOP_SECONDS):
+                await self._connections.empty.wait()
+        for transport in self._connections.transports.values():
+            transport.abort()
         await self._listener.wait_closed()
 
 
@@ -80,14 +88,16 @@ async def serve(address: TcpAddress, pages: Pages) -> HttpServer:
 
 
 def _reason(error: OSError) -> str:
-    if isinstance(error, socket.gaierror) or error.errno is None:
+    if isinstance(error, socket.gaierror):
         return error.strerror or str(error)
+    # From Python 3.13 on, asyncio skips addresses that are not here, and gives no number when none is left.
+    number = error.errno or errno.EADDRNOTAVAIL
     advice = {
         errno.EADDRINUSE: "; something else listens there, give `http` another port",
         errno.EADDRNOTAVAIL: "; this machine has no such address",
         errno.EACCES: "; ports below 1024 are for privileged users",
     }
-    return os.strerror(error.errno).lower() + advice.get(error.errno, "")
+    return os.strerror(number).lower() + advice.get(number, "")
 
 
 class _Connection(web.RequestHandler):
@@ -144,12 +154,28 @@ class _Connections(web.Server):
             auto_decompress=False,
         )
         self._pages = pages
+        self.transports: dict[web.RequestHandler, asyncio.Transport] = {}
+        self.empty = asyncio.Event()
+        self.empty.set()
         # Whoever holds it may make a chunk: one in each turn of the loop, however many clients there are.
         self._turn = asyncio.Lock()
 
     def accept(self) -> asyncio.Protocol:
         """The protocol of a new connection."""
-        return self() if len(self.connections) < MAX_CONNECTIONS else _Full()
+        return self() if len(self.transports) < MAX_CONNECTIONS else _Full()
+
+    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
+        """One more."""
+        super().connection_made(handler, transport)
+        self.transports[handler] = transport
+        self.empty.clear()
+
+    def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
+        """One less, and nothing more to send on it."""
+        super().connection_lost(handler, exc)
+        del self.transports[handler]
+        if not self.transports:
+            self.empty.set()
 
     def __call__(self) -> web.RequestHandler:
         return _Connection(self, loop=self._loop, **self._kwargs)

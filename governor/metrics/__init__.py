@@ -14,7 +14,7 @@ from prometheus_client.openmetrics import exposition as openmetrics
 
 from governor.core.effects import Effect
 from governor.core.snapshot import Snapshot
-from governor.core.types import SECOND
+from governor.core.types import Nanos
 from governor.metrics.page import ConfigFacts, Facts, lines
 from governor.metrics.tally import LAGS, Histogram, Tallies
 from governor.metrics.text import Format, chunks, negotiate
@@ -37,7 +37,7 @@ class Metrics:
         """``snapshot`` is asked at once, after each reload and at each scrape: what exists and how it is."""
         self._snapshot = snapshot
         self._version = version
-        self._tallies = Tallies(lambda: [resource.name for resource in snapshot().resources])
+        self._tallies = Tallies(snapshot)
         self._loop_lag = Histogram(LAGS)
         self._config = ConfigFacts()
         # The process, its garbage collector and its Python, as every Prometheus client in Python shows them.
@@ -50,9 +50,9 @@ class Metrics:
         """Count the effects of one step of the engine."""
         self._tallies.observe(effects)
 
-    def loop_lag(self, seconds: float) -> None:
-        """The engine was woken this much later than it asked to be."""
-        self._loop_lag.add(max(0, round(seconds * SECOND)))
+    def loop_lag(self, late: Nanos) -> None:
+        """The engine was woken this much later than it asked to be; a hair too early is in time."""
+        self._loop_lag.add(max(0, late))
 
     def config_loaded(self, digest: str, at_unix_seconds: float) -> None:
         """The config with this hash is in force since then."""
@@ -66,7 +66,7 @@ class Metrics:
         """The page as of now, in the format that an ``Accept`` header asks for."""
         form = negotiate(accept)
         snapshot = self._snapshot()
-        self._tallies.keep_only([resource.name for resource in snapshot.resources])
+        self._tallies.follow(snapshot)
         facts = Facts(snapshot, self._tallies.copy(), self._loop_lag.copy(), self._config, self._version)
         return Page(form.value, chain(chunks(lines(facts, form)), self._about_the_process(form)))
 

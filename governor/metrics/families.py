@@ -50,8 +50,7 @@ OLDEST_WAITER: Final = Family(
 POOL_MEMBERS: Final = Family(
     "governor_pool_members",
     "gauge",
-    "Members of a pool by state: with a slot free, lent as often as they may be, or quarantined after a "
-    "failure.",
+    "Members of a pool by state: with a slot free, lent as often as they may be, or quarantined after a failure.",
 )
 ACQUIRES: Final = Family(
     "governor_acquires_total",
@@ -62,7 +61,8 @@ ACQUIRES: Final = Family(
 ACQUIRE_WAIT: Final = Family(
     "governor_acquire_wait_seconds",
     "histogram",
-    "How long tickets stood in line until they ended, by outcome, in seconds; 0 did not have to wait.",
+    "How long tickets stood in line until they ended, by outcome, in seconds; 0 did not have to wait. "
+    "Repeated ones are left out: their wait is that of the first.",
 )
 LEASE_ENDS: Final = Family(
     "governor_lease_ends_total",
@@ -97,8 +97,7 @@ CONFIG_INFO: Final = Family(
 CONFIG_LAST_RELOAD_SUCCESSFUL: Final = Family(
     "governor_config_last_reload_successful",
     "gauge",
-    "1 if the config was in order when it was last read; 0 if it was refused and the one before stays in "
-    "force.",
+    "1 if the config was in order when it was last read; 0 if it was refused and the one before stays in force.",
 )
 CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP: Final = Family(
     "governor_config_last_reload_success_timestamp_seconds",
@@ -118,14 +117,12 @@ EVENT_LOOP_LAG: Final = Family(
 STRAY_ACQUIRES: Final = Family(
     "governor_stray_acquires_total",
     "counter",
-    "Tickets that claimed no declared resource, by the reason of the refusal. What they did claim is not "
-    "kept.",
+    "Tickets that claimed no declared resource, by the reason of the refusal. What they did claim is not kept.",
 )
 LEASE_RELEASES: Final = Family(
     "governor_lease_releases_total",
     "counter",
-    "Lease ids that were given back, by outcome: released, ended (too late: the lease was over before) or "
-    "unknown.",
+    "Lease ids that were given back, by outcome: released, ended (too late: the lease was over before) or unknown.",
 )
 LEASE_RENEWALS: Final = Family(
     "governor_lease_renewals_total",

@@ -7,11 +7,12 @@ What a resource cannot have is left out rather than shown as 0: a rate limit len
 leases, and only a pool has members.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Final
 
+from governor.core.effects import LeaseState
 from governor.core.kinds.rate_limit import RateLimitSpec
 from governor.core.snapshot import ResourceSnapshot, Snapshot
 from governor.core.types import SECOND, EndReason, Reason
@@ -25,19 +26,17 @@ _OUTCOMES: Final = (
     GRANTED,
     REPEATED,
     ABANDONED,
-    *(
-        reason.value
-        for reason in (
-            Reason.NONE_FREE,
-            Reason.WAIT_OVER,
-            Reason.LINE_FULL,
-            Reason.HOPELESS,
-            Reason.ABOVE_CAPACITY,
-            Reason.DRAINING,
-        )
-    ),
+    Reason.NONE_FREE.value,
+    Reason.WAIT_OVER.value,
+    Reason.LINE_FULL.value,
+    Reason.HOPELESS.value,
+    Reason.ABOVE_CAPACITY.value,
+    Reason.DRAINING.value,
 )
 _ENDS: Final = (EndReason.RELEASED, EndReason.EXPIRED, EndReason.DISCONNECTED)
+_STRAYS: Final = (Reason.UNKNOWN_RESOURCE.value, Reason.MALFORMED.value)
+_RELEASES: Final = (LeaseState.RELEASED, LeaseState.ENDED, LeaseState.UNKNOWN)
+_RENEWALS: Final = (LeaseState.RENEWED, LeaseState.ENDED, LeaseState.UNKNOWN, LeaseState.REFUSED)
 
 
 @dataclass(slots=True, frozen=True)
@@ -112,23 +111,15 @@ def _about_the_daemon(facts: Facts, form: Format) -> Iterator[str]:
     yield sample(families.DRAINING.name, "", int(facts.snapshot.draining))
     yield families.EVENT_LOOP_LAG.header(form)
     yield from histogram(families.EVENT_LOOP_LAG.name, "", facts.loop_lag)
-    for family, counts in (
-        (families.STRAY_ACQUIRES, facts.tallies.strays),
-        (families.LEASE_RELEASES, facts.tallies.releases),
-        (families.LEASE_RENEWALS, facts.tallies.renewals),
-    ):
-        yield family.header(form)
-        for outcome, count in counts.items():
-            yield sample(family.name, labels(outcome=outcome), count)
+    tallies = facts.tallies
+    yield from _by("outcome", families.STRAY_ACQUIRES, _STRAYS, [("", tallies.strays)], form)
+    yield from _by("outcome", families.LEASE_RELEASES, _RELEASES, [("", tallies.releases)], form)
+    yield from _by("outcome", families.LEASE_RENEWALS, _RENEWALS, [("", tallies.renewals)], form)
 
 
 def _tickets(rows: list[_Row], form: Format) -> Iterator[str]:
-    yield families.ACQUIRES.header(form)
-    for row in rows:
-        waits = row.tally.waits
-        for outcome in dict.fromkeys((*_OUTCOMES, *waits)):
-            count = sum(waits[outcome].counts) if outcome in waits else 0
-            yield sample(families.ACQUIRES.name, f'{row.labels},outcome="{outcome}"', count)
+    tickets = [(row.labels, row.tally.tickets) for row in rows]
+    yield from _by("outcome", families.ACQUIRES, _OUTCOMES, tickets, form)
     yield families.ACQUIRE_WAIT.header(form)
     for row in rows:
         for outcome, counts in row.tally.waits.items():
@@ -137,15 +128,30 @@ def _tickets(rows: list[_Row], form: Format) -> Iterator[str]:
 
 def _leases(rows: list[_Row], form: Format) -> Iterator[str]:
     lending = [row for row in rows if row.lends]
-    yield families.LEASE_ENDS.header(form)
-    for row in lending:
-        for reason, count in row.tally.ends.items():
-            if count or reason in _ENDS:
-                yield sample(families.LEASE_ENDS.name, f'{row.labels},reason="{reason}"', count)
+    ends = [(row.labels, row.tally.ends) for row in lending]
+    yield from _by("reason", families.LEASE_ENDS, _ENDS, ends, form)
     for family, counts in _LEASE_HISTOGRAMS:
         yield family.header(form)
         for row in lending:
             yield from histogram(family.name, row.labels, counts(row.tally))
+
+
+def _by(
+    label: str,
+    family: Family,
+    always: Sequence[str],
+    counts: Iterable[tuple[str, Mapping[str, int]]],
+    form: Format,
+) -> Iterator[str]:
+    """Counts by a closed set of words: those in ``always``, and of the others those that have happened."""
+    yield family.header(form)
+    for pairs, by_word in counts:
+        before = f"{pairs}," if pairs else ""
+        for word in always:
+            yield sample(family.name, f'{before}{label}="{word}"', by_word.get(word, 0))
+        for word, count in by_word.items():
+            if count and word not in always:
+                yield sample(family.name, f'{before}{label}="{word}"', count)
 
 
 def _unlimited(number: int | None) -> float:

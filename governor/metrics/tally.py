@@ -25,11 +25,12 @@ from governor.core.effects import (
     Released,
     Renewed,
 )
-from governor.core.types import MILLISECOND, SECOND, Claim, EndReason, Grant, Nanos, Reason
+from governor.core.snapshot import Snapshot
+from governor.core.types import MILLISECOND, SECOND, Claim, EndReason, Grant, Nanos
 
 # How a ticket can end besides being denied, which is told by its ``Reason``.
 GRANTED: Final = "granted"
-REPEATED: Final = "repeated"  # the same request id again: the same lease, nothing new was lent
+REPEATED: Final = "repeated"  # the same request id again: the same lease, and nothing new was lent
 ABANDONED: Final = "abandoned"
 
 # From 1 ms to 1 h: half a decade apart up to ten seconds, then where people set timeouts. The default lease
@@ -73,15 +74,22 @@ class Histogram:
 class Tally:
     """What has happened to one resource: its ended tickets, by outcome and wait, and its ended leases."""
 
-    __slots__ = ("ends", "granted", "hold", "lag", "margin", "waits")
+    __slots__ = ("ends", "granted", "hold", "kind", "lag", "margin", "repeated", "waits")
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.repeated = 0
         self.granted = Histogram(WAITS)
         self.waits: dict[str, Histogram] = {GRANTED: self.granted}
         self.hold = Histogram(TIMES)
         self.margin = Histogram(TIMES)
         self.lag = Histogram(LAGS)
-        self.ends = dict.fromkeys(EndReason, 0)
+        self.ends: dict[str, int] = dict.fromkeys(EndReason, 0)
+
+    @property
+    def tickets(self) -> dict[str, int]:
+        """How many tickets ended in each way."""
+        return {outcome: sum(waits.counts) for outcome, waits in self.waits.items()} | {REPEATED: self.repeated}
 
     def ticket_ended(self, outcome: str, waited: Nanos) -> None:
         """Count one ticket."""
@@ -92,6 +100,7 @@ class Tally:
     def copy(self) -> "Tally":
         """The same counts, which stay as they are now."""
         twin = Tally.__new__(Tally)
+        twin.kind, twin.repeated = self.kind, self.repeated
         twin.waits = {outcome: waits.copy() for outcome, waits in self.waits.items()}
         twin.granted = twin.waits[GRANTED]
         twin.hold, twin.margin, twin.lag = self.hold.copy(), self.margin.copy(), self.lag.copy()
@@ -100,25 +109,28 @@ class Tally:
 
 
 class Tallies:
-    """One tally for each resource that ``names`` lists, and what cannot be told by resource."""
+    """One tally for each resource that there is, and what cannot be told by resource."""
 
-    __slots__ = ("_names", "by_resource", "releases", "renewals", "strays")
+    __slots__ = ("_snapshot", "by_resource", "releases", "renewals", "strays")
 
-    def __init__(self, names: Callable[[], Iterable[str]]) -> None:
-        self._names = names
-        self.by_resource: dict[str, Tally] = {name: Tally() for name in names()}
+    def __init__(self, snapshot: Callable[[], Snapshot]) -> None:
+        """``snapshot`` is asked now, and after each reload, for what there is."""
+        self._snapshot = snapshot
+        self.by_resource: dict[str, Tally] = {}
+        self.follow(snapshot())
         # Tickets that claimed nothing declared, by outcome. Their names are a client's choice and not kept.
-        self.strays = {Reason.UNKNOWN_RESOURCE.value: 0, Reason.MALFORMED.value: 0}
+        self.strays: dict[str, int] = {}
         # Lease ids in Release and Renew by what became of each. An id that is not live tells no resource.
-        self.releases = dict.fromkeys((LeaseState.RELEASED, LeaseState.ENDED, LeaseState.UNKNOWN), 0)
-        self.renewals = dict.fromkeys(
-            (LeaseState.RENEWED, LeaseState.ENDED, LeaseState.UNKNOWN, LeaseState.REFUSED), 0
-        )
+        self.releases: dict[str, int] = dict.fromkeys(LeaseState, 0)
+        self.renewals: dict[str, int] = dict.fromkeys(LeaseState, 0)
 
-    def keep_only(self, names: Iterable[str]) -> None:
-        """Only these resources exist: the counts of all others are dropped."""
-        by_resource = self.by_resource
-        self.by_resource = {name: by_resource.get(name) or Tally() for name in names}
+    def follow(self, snapshot: Snapshot) -> None:
+        """Only what it shows exists. The counts of all else are dropped, also of what is of another kind now."""
+        before = self.by_resource
+        self.by_resource = {}
+        for now in snapshot.resources:
+            tally = before.get(now.name)
+            self.by_resource[now.name] = tally if tally and tally.kind == now.kind else Tally(now.kind)
 
     def observe(self, effects: Sequence[Effect]) -> None:
         """Count one step. The first three cases are the hot path: a grant and its release take about 1 µs."""
@@ -135,17 +147,15 @@ class Tallies:
                         releases[result.state] += 1
                 case Reconfigured():
                     reconfigured = True
-                    for name in effect.added:
-                        self.by_resource.setdefault(name, Tally())
                 case _:
                     self._seldom(effect)
         if reconfigured:
-            # Not before the end of the step: its other effects may still name what was removed.
-            self.keep_only(self._names())
+            # Not before the end of the step: those who waited for what was removed are told in it.
+            self.follow(self._snapshot())
 
     def copy(self) -> "Tallies":
         """The same counts, which stay as they are now."""
-        twin = Tallies(tuple)
+        twin = Tallies.__new__(Tallies)
         twin.by_resource = {name: tally.copy() for name, tally in self.by_resource.items()}
         twin.strays = self.strays.copy()
         twin.releases, twin.renewals = self.releases.copy(), self.renewals.copy()
@@ -154,7 +164,12 @@ class Tallies:
     def _granted(self, effect: Granted) -> None:
         grants, waited = effect.grants, effect.waited
         if effect.repeated:
-            self._ticket_ended(grants, REPEATED, waited)
+            # Its wait is that of the first grant, which was counted.
+            tallies = self._named(grants)
+            for tally in tallies:
+                tally.repeated += 1
+            if not tallies:
+                self._stray(REPEATED)
         elif waited or len(grants) > 1:
             self._ticket_ended(grants, GRANTED, waited)
         else:
@@ -183,9 +198,7 @@ class Tallies:
             elif reason is _EXPIRED:
                 tally.lag.add(-effect.left)
 
-    def _seldom(
-        self, effect: Queued | Denied | Abandoned | LeaseExtended | Renewed | ReconfigureRefused
-    ) -> None:
+    def _seldom(self, effect: Queued | Denied | Abandoned | LeaseExtended | Renewed | ReconfigureRefused) -> None:
         match effect:
             case Queued():
                 pass  # its ticket has not ended; how many wait is in the snapshot
@@ -210,7 +223,10 @@ class Tallies:
         for tally in tallies:
             tally.ticket_ended(outcome, waited)
         if not tallies:
-            self.strays[outcome] = self.strays.get(outcome, 0) + 1
+            self._stray(outcome)
+
+    def _stray(self, outcome: str) -> None:
+        self.strays[outcome] = self.strays.get(outcome, 0) + 1
 
     def _named(self, named: Iterable[Claim | Grant]) -> list[Tally]:
         """The tallies of what is named, each once: an ask may name anything, and a resource twice.

@@ -87,9 +87,7 @@ async def test_head_is_get_without_the_body(client: ClientSession, path: str) ->
             assert answer.headers["Content-Length"] == got.headers["Content-Length"] == str(len(body))
 
 
-@pytest.mark.parametrize(
-    "path", ["/nope", "/metrics/", "/-/", "/metrics//x", "/%2e%2e/etc/passwd", "/METRICS"]
-)
+@pytest.mark.parametrize("path", ["/nope", "/metrics/", "/-/", "/metrics//x", "/%2e%2e/etc/passwd", "/METRICS"])
 async def test_an_unknown_path_points_to_the_index(client: ClientSession, path: str) -> None:
     """404, whatever the method."""
     for method in ("GET", "POST"):

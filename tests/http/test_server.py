@@ -92,9 +92,7 @@ class TestBinding:
             ("no.such.host.invalid", ""),
         ],
     )
-    async def test_an_address_that_is_not_here_is_one_clear_line(
-        self, daemon: Daemon, host: str, reason: str
-    ) -> None:
+    async def test_an_address_that_is_not_here_is_one_clear_line(self, daemon: Daemon, host: str, reason: str) -> None:
         """Whether it is a number or a name."""
         with pytest.raises(BindError) as caught:
             await serve(TcpAddress(host, 0), daemon.pages)
@@ -196,15 +194,11 @@ class TestClients:
         assert body == b"this is no HTTP request that can be read\n"
         assert caplog.records == []
 
-    async def test_a_body_is_neither_wanted_nor_kept(
-        self, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    async def test_a_body_is_neither_wanted_nor_kept(self, daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
         """The sender of 50 MB hears the answer, and its connection is closed long before it is through."""
         monkeypatch.setattr(server_module, "LINGER_SECONDS", 0.05)
         async with listening(daemon) as server, connection(server) as (reader, writer):
-            writer.write(
-                b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 50000000\r\n\r\n" + b"x" * 1000
-            )
+            writer.write(b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 50000000\r\n\r\n" + b"x" * 1000)
             async with asyncio.timeout(10):
                 assert b" 405 " in await reader.readline()
                 await reader.read()

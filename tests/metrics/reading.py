@@ -23,9 +23,7 @@ class Readings(dict[tuple[str, frozenset[tuple[str, str]]], float]):
 
     def all(self, name: str, **labels: str) -> list[float]:
         """All samples with this name and at least these labels."""
-        return [
-            value for (other, pairs), value in self.items() if other == name and labels.items() <= set(pairs)
-        ]
+        return [value for (other, pairs), value in self.items() if other == name and labels.items() <= set(pairs)]
 
     def labels(self, name: str, label: str) -> set[str]:
         """All values that a label has on samples with this name."""

@@ -64,12 +64,10 @@ def busy() -> Metrics:
         metrics.observe([Granted(TicketId(1), LeaseId(1), grants, 1, 20 * MILLISECOND, "client")])
         metrics.observe([Denied(TicketId(2), Denial(Reason.WAIT_OVER), claims, 30 * SECOND)])
         metrics.observe([LeaseExtended(LeaseId(1), grants, 4 * SECOND, 1)])
-        metrics.observe(
-            [LeaseEnded(LeaseId(1), EndReason.EXPIRED, grants, "client", 90 * SECOND, -MILLISECOND)]
-        )
+        metrics.observe([LeaseEnded(LeaseId(1), EndReason.EXPIRED, grants, "client", 90 * SECOND, -MILLISECOND)])
         metrics.observe([Released((LeaseResult(LeaseId(1), LeaseState.ENDED),))])
     metrics.observe([Denied(TicketId(3), Denial(Reason.UNKNOWN_RESOURCE), (Claim("guess", 1),))])
-    metrics.loop_lag(0.002)
+    metrics.loop_lag(2 * MILLISECOND)
     metrics.config_loaded("0f" * 32, 1_795_000_000.5)
     return metrics
 
@@ -145,14 +143,12 @@ class TestFormats:
         metrics = Metrics(lambda: shown[0], version="1")
         page = metrics.page()
         metrics.observe([Granted(TicketId(1), LeaseId(1), (Grant("jobs", 1),), 1, 0, "")])
-        metrics.loop_lag(1)
+        metrics.loop_lag(SECOND)
         metrics.config_failed()
         shown[0] = snapshot(resource("jobs", leases=2), draining=True)
         body = b"".join(page.chunks).decode()
 
-        assert list(lines_of(body, "governor_leases")) == [
-            'governor_leases{resource="jobs",kind="semaphore"} 1'
-        ]
+        assert list(lines_of(body, "governor_leases")) == ['governor_leases{resource="jobs",kind="semaphore"} 1']
         assert 'outcome="granted"} 1' not in body
         assert "governor_draining 0" in body
         assert "governor_event_loop_lag_seconds_count 0" in body
@@ -308,8 +304,8 @@ class TestValues:
     def test_the_daemon_tells_of_itself(self) -> None:
         """Its version, its lateness and whether it drains."""
         metrics = Metrics(lambda: Snapshot((), 0, 0, draining=True), version="1.2.3")
-        metrics.loop_lag(0.002)
-        metrics.loop_lag(-0.001)
+        metrics.loop_lag(2 * MILLISECOND)
+        metrics.loop_lag(-MILLISECOND)
         page = read(metrics)
 
         assert page.of("governor_build_info", version="1.2.3") == 1

@@ -35,8 +35,10 @@ from governor.core.types import (
     TicketId,
 )
 from governor.metrics.tally import TIMES, Histogram, Tallies
+from tests.metrics.reading import resource, snapshot
 
-DECLARED = ("jobs", "db", "api")
+NAMES = ("jobs", "db", "api")
+DECLARED = snapshot(*(resource(name) for name in NAMES))
 TICKET = TicketId(1)
 LEASE = LeaseId(1)
 
@@ -65,8 +67,7 @@ def tallies() -> Tallies:
 
 def outcomes(tallies: Tallies, name: str) -> dict[str, int]:
     """How many tickets ended in each way."""
-    waits = tallies.by_resource[name].waits
-    return {outcome: sum(histogram.counts) for outcome, histogram in waits.items() if any(histogram.counts)}
+    return {outcome: count for outcome, count in tallies.by_resource[name].tickets.items() if count}
 
 
 class TestTickets:
@@ -86,6 +87,13 @@ class TestTickets:
         tallies.observe([granted("jobs", repeated=True)])
 
         assert outcomes(tallies, "jobs") == {"granted": 1, "repeated": 1}
+
+    def test_a_repeated_grant_of_what_is_gone_is_a_stray(self, tallies: Tallies) -> None:
+        """What was spent of a rate limit is answered again also when the rate limit is not there any more."""
+        tallies.follow(snapshot())
+        tallies.observe([granted("api", repeated=True)])
+
+        assert tallies.strays == {"repeated": 1}
 
     @pytest.mark.parametrize("reason", Reason)
     def test_a_refusal_counts_under_its_reason(self, tallies: Tallies, reason: Reason) -> None:
@@ -115,7 +123,7 @@ class TestTickets:
         tallies.observe([denied(Reason.UNKNOWN_RESOURCE, "jobs", "guess")])
         tallies.observe([denied(Reason.MALFORMED)])
 
-        assert set(tallies.by_resource) == set(DECLARED)
+        assert set(tallies.by_resource) == set(NAMES)
         assert tallies.strays == {"unknown_resource": 100, "malformed": 1}
         assert outcomes(tallies, "jobs") == {"unknown_resource": 1}
 
@@ -123,7 +131,7 @@ class TestTickets:
         """Only its end is counted."""
         tallies.observe([Queued(TICKET, 0, 0)])
 
-        assert all(outcomes(tallies, name) == {} for name in DECLARED)
+        assert all(outcomes(tallies, name) == {} for name in NAMES)
 
 
 class TestLeases:
@@ -178,16 +186,14 @@ class TestLeases:
         states = (LeaseState.ENDED, LeaseState.UNKNOWN, LeaseState.ENDED)
         results = tuple(LeaseResult(LEASE, state) for state in states)
         tallies.observe([Released((*results, LeaseResult(LEASE, LeaseState.RELEASED)))])
-        tallies.observe(
-            [Renewed((LeaseResult(LEASE, LeaseState.RENEWED), LeaseResult(LEASE, LeaseState.REFUSED)))]
-        )
+        tallies.observe([Renewed((LeaseResult(LEASE, LeaseState.RENEWED), LeaseResult(LEASE, LeaseState.REFUSED)))])
 
-        assert tallies.releases == {"released": 1, "ended": 2, "unknown": 1}
-        assert tallies.renewals == {"renewed": 1, "ended": 0, "unknown": 0, "refused": 1}
+        assert +Counter(tallies.releases) == {"released": 1, "ended": 2, "unknown": 1}
+        assert +Counter(tallies.renewals) == {"renewed": 1, "refused": 1}
 
     def test_the_end_of_a_lease_may_name_a_rate_limit_that_is_gone(self, tallies: Tallies) -> None:
         """It was spent, not lent, so nothing kept it in the config."""
-        tallies.keep_only(["jobs"])
+        tallies.follow(snapshot(resource("jobs")))
         tallies.observe([ended(EndReason.RELEASED, "jobs", "api"), ended(EndReason.DISCONNECTED, "api")])
 
         assert set(tallies.by_resource) == {"jobs"}
@@ -199,24 +205,35 @@ class TestReload:
 
     def test_counts_follow_what_is_declared(self) -> None:
         """What was added starts at nothing, what stays keeps its counts, what is gone is forgotten."""
-        declared = ["jobs", "db"]
-        tallies = Tallies(lambda: declared)
+        shown = [snapshot(resource("jobs"), resource("db"))]
+        tallies = Tallies(lambda: shown[0])
         tallies.observe([granted("jobs"), granted("db")])
-        declared[:] = ["db", "new"]
-        tallies.observe([Reconfigured(added=("new",), changed=(), removed=("jobs",)), granted("new")])
+        shown[0] = snapshot(resource("db"), resource("new"))
+        tallies.observe([Reconfigured(added=("new",), changed=(), removed=("jobs",))])
+        tallies.observe([granted("new")])
 
         assert set(tallies.by_resource) == {"db", "new"}
         assert outcomes(tallies, "db") == {"granted": 1}
         assert outcomes(tallies, "new") == {"granted": 1}
 
+    def test_another_kind_under_the_same_name_starts_at_nothing(self) -> None:
+        """It is another resource, and shows under another label."""
+        shown = [snapshot(resource("jobs"))]
+        tallies = Tallies(lambda: shown[0])
+        tallies.observe([granted("jobs")])
+        shown[0] = snapshot(resource("jobs", "pool"))
+        tallies.observe([Reconfigured(added=("jobs",), changed=(), removed=("jobs",))])
+
+        assert outcomes(tallies, "jobs") == {}
+
     def test_the_waiters_of_what_is_removed_are_no_strays(self) -> None:
-        """They did claim something declared, whatever order the step tells it in."""
-        declared = ["jobs"]
-        tallies = Tallies(lambda: declared)
-        declared.clear()
+        """They did claim something declared, and are told in the step that removes it."""
+        shown = [snapshot(resource("jobs"))]
+        tallies = Tallies(lambda: shown[0])
+        shown[0] = snapshot()
         tallies.observe([Reconfigured((), (), ("jobs",)), denied(Reason.UNKNOWN_RESOURCE, "jobs")])
 
-        assert tallies.strays == {"unknown_resource": 0, "malformed": 0}
+        assert tallies.strays == {}
         assert tallies.by_resource == {}
 
     def test_a_refused_reload_changes_nothing(self, tallies: Tallies) -> None:
@@ -245,9 +262,7 @@ class TestHistogram:
         """What is counted later is not on a page that was begun before."""
         tallies.observe([granted("jobs"), denied(Reason.LINE_FULL, "guess")])
         copy = tallies.copy()
-        tallies.observe(
-            [granted("jobs"), ended(EndReason.RELEASED, "jobs"), denied(Reason.LINE_FULL, "guess")]
-        )
+        tallies.observe([granted("jobs"), ended(EndReason.RELEASED, "jobs"), denied(Reason.LINE_FULL, "guess")])
         tallies.observe([Released((LeaseResult(LEASE, LeaseState.RELEASED),))])
 
         assert outcomes(copy, "jobs") == {"granted": 1}
@@ -284,7 +299,7 @@ class Ledger:
                 self.sums[grant.resource, "hold"] += effect.held
 
     def _ticket(self, names: set[str], outcome: str, waited: Nanos) -> None:
-        ours = names & set(DECLARED)
+        ours = names & set(NAMES)
         for name in ours:
             self.tickets[name, outcome] += 1
             self.sums[name, outcome] += waited
@@ -293,8 +308,8 @@ class Ledger:
 
 
 waits = st.sampled_from((0, 0, 1, MILLISECOND, 30 * SECOND)) | st.integers(0, 5000 * SECOND)
-lent = st.lists(st.sampled_from(DECLARED), min_size=1, max_size=3, unique=True)
-asked = st.lists(st.sampled_from((*DECLARED, "guess", "other guess")), max_size=4)
+lent = st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True)
+asked = st.lists(st.sampled_from((*NAMES, "guess", "other guess")), max_size=4)
 effects = st.one_of(
     st.builds(
         lambda names, waited, repeated: granted(*names, waited=waited, repeated=repeated),
@@ -308,9 +323,7 @@ effects = st.one_of(
         asked,
         waits,
     ),
-    st.builds(
-        lambda names, waited: Abandoned(TICKET, tuple(Claim(n, 1) for n in names), waited), lent, waits
-    ),
+    st.builds(lambda names, waited: Abandoned(TICKET, tuple(Claim(n, 1) for n in names), waited), lent, waits),
     st.builds(
         lambda reason, names, held, left: ended(reason, *names, held=held, left=left),
         st.sampled_from(EndReason),
@@ -330,14 +343,14 @@ def test_i11_counters_equal_a_ledger_of_the_same_effects(steps: list[list[Effect
         for effect in step:
             ledger.write(effect)
 
-    for name in DECLARED:
+    for name in NAMES:
         tally = tallies.by_resource[name]
-        for outcome in {*tally.waits, *(outcome for _, outcome in ledger.tickets)}:
-            histogram = tally.waits.get(outcome, Histogram(TIMES))
-            assert sum(histogram.counts) == ledger.tickets[name, outcome]
+        for outcome in {*tally.tickets, *(outcome for _, outcome in ledger.tickets)}:
+            assert tally.tickets.get(outcome, 0) == ledger.tickets[name, outcome]
+        for outcome, histogram in tally.waits.items():
             assert histogram.total == ledger.sums[name, outcome]
         for reason in EndReason:
             assert tally.ends[reason] == ledger.ends[name, reason.value]
         assert sum(tally.hold.counts) == sum(tally.ends.values())
         assert tally.hold.total == ledger.sums[name, "hold"]
-    assert +Counter(tallies.strays) == ledger.strays
+    assert tallies.strays == ledger.strays

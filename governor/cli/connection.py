@@ -1,0 +1,167 @@
+"""One conversation with the daemon, and how each way that it can fail reads to a person.
+
+It knows gRPC and the statuses of the wire contract. It must never retry by itself: each ask is made once.
+"""
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, TypeVar, assert_never
+
+# The C core would log on its own what is reported here in words; it reads this when grpc is loaded.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
+import grpc
+from google.rpc import error_details_pb2
+from grpc_status import rpc_status
+
+from governor.address import Address, TcpAddress, UnixAddress
+from governor.cli.exits import BY_REASON, BY_STATUS, CommandError, Exit
+from governor.cli.options import ENVIRONMENT, Where
+from governor.cli.wording import printable, span
+
+Request = TypeVar("Request")
+Response = TypeVar("Response")
+
+CONNECT_SECONDS: Final = 2
+ANSWER_SECONDS: Final = 10
+
+OPTIONS: Final = (
+    # A proxy stands between this machine and the outside; the daemon is on the inside.
+    ("grpc.enable_http_proxy", 0),
+    # Also how long one attempt to connect may take: what listens without a word is no daemon.
+    ("grpc.min_reconnect_backoff_ms", CONNECT_SECONDS * 1000),
+    # A daemon may declare a great many resources.
+    ("grpc.max_receive_message_length", 64 << 20),
+    # An acquire may stand in line for hours without a byte; pings notice in some 15 s that the daemon hangs.
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.http2.ping_timeout_ms", 5_000),
+    ("grpc.http2.max_pings_without_data", 0),
+)
+
+
+@dataclass(slots=True, frozen=True)
+class Connection:
+    """A channel to where somebody listens."""
+
+    where: Where
+    channel: grpc.Channel
+
+    def ask(
+        self,
+        method: "grpc.UnaryUnaryMultiCallable[Request, Response]",
+        request: Request,
+        *,
+        patient: bool = False,
+    ) -> Response:
+        """The daemon's answer, if ``patient`` however long it takes.
+
+        Raises:
+            CommandError: with the words and the exit code for whatever went wrong.
+        """
+        call = method.future(request, timeout=None if patient else ANSWER_SECONDS)
+        try:
+            return call.result()
+        except grpc.RpcError as error:
+            raise _failure(call, self.where, bounded=not patient) from error
+
+
+@contextmanager
+def connect(where: Where) -> Iterator[Connection]:
+    """A channel to a daemon that just took a plain connection; the first call finds out whether it speaks.
+
+    Raises:
+        CommandError: nobody answers there, in words that say what to look at.
+    """
+    # grpc would say it in a paragraph, and a blackhole only after twenty seconds.
+    try:
+        _touch(where.address)
+    except OSError as error:
+        raise _unreachable(where, error) from error
+    with grpc.insecure_channel(_target(where.address), options=OPTIONS) as channel:
+        yield Connection(where, channel)
+
+
+def _target(address: Address) -> str:
+    match address:
+        case UnixAddress():
+            return f"unix:{address.path}"
+        case TcpAddress():
+            return str(address)
+        case _:
+            assert_never(address)
+
+
+def _unreachable(where: Where, error: OSError) -> CommandError:
+    named = "" if where.source == "default" else f" (from {where.source})"
+    match error:
+        case TimeoutError():
+            why = f"no answer within {CONNECT_SECONDS} s. Is it running there?"
+        case PermissionError():
+            why = f"{error.strerror}. The config says who may use the socket: its mode, owner and group."
+        case _:
+            why = f"{error.strerror or error}. Is it running there?"
+    return CommandError(
+        Exit.CANNOT_REACH,
+        f"cannot reach the daemon at {where.address}{named}: {why} Another address: --address or {ENVIRONMENT}.",
+    )
+
+
+def _touch(address: Address) -> None:
+    match address:
+        case UnixAddress():
+            with socket.socket(socket.AF_UNIX) as plain:
+                plain.settimeout(CONNECT_SECONDS)
+                plain.connect(str(address.path))
+        case TcpAddress():
+            socket.create_connection((address.host, address.port), timeout=CONNECT_SECONDS).close()
+        case _:
+            assert_never(address)
+
+
+def _failure(error: grpc.Call, where: Where, *, bounded: bool) -> CommandError:
+    """The words and the exit code for a call that ended badly."""
+    code = error.code()
+    # The daemon begins with its name what is about no resource; here every line of the kind does.
+    sentence = printable(error.details() or code.name).removeprefix("governor: ")
+    reason, facts, retry = _details(error)
+    if reason:
+        if retry is not None and "try again in" not in sentence:
+            sentence += f"; try again in {span(retry)}"
+        return CommandError(BY_REASON.get(reason, BY_STATUS[code.name]), sentence, reason=reason, facts=facts)
+    # Without the daemon's own reason, what ended the call stands between it and us.
+    match code:
+        case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.CANCELLED:
+            lost = f"no answer from the daemon at {where.address}: {sentence}"
+            return CommandError(Exit.CANNOT_REACH, lost)
+        case grpc.StatusCode.DEADLINE_EXCEEDED if bounded:
+            late = f"no answer from the daemon at {where.address} within {ANSWER_SECONDS} s: it hangs"
+            return CommandError(Exit.CANNOT_REACH, late)
+        case grpc.StatusCode.UNIMPLEMENTED:
+            other = f"what answers at {where.address} is not this governor, or an older one: {sentence}"
+            return CommandError(Exit.CANNOT_REACH, other)
+        case grpc.StatusCode.RESOURCE_EXHAUSTED:
+            # A message above the size that grpc allows: no later time will do.
+            return CommandError(Exit.USAGE, f"refused by gRPC: {sentence}")
+        case _:
+            return CommandError(BY_STATUS[code.name], f"{code.name}: {sentence}")
+
+
+def _details(error: grpc.Call) -> tuple[str, dict[str, str], int | None]:
+    """The daemon's reason ("" if it gave none) and facts, and in how many nanoseconds to try again."""
+    try:
+        status = rpc_status.from_call(error)
+    except ValueError:
+        # Details that contradict the status are no details.
+        status = None
+    reason, facts, retry = "", dict[str, str](), None
+    info, again = error_details_pb2.ErrorInfo(), error_details_pb2.RetryInfo()
+    for detail in status.details if status is not None else ():
+        if detail.Unpack(info) and info.domain == "governor":
+            reason, facts = info.reason, dict(info.metadata)
+        elif detail.Unpack(again):
+            retry = again.retry_delay.ToNanoseconds()
+    return reason, facts, retry

@@ -1,0 +1,66 @@
+"""The outermost edge of the command line: every way that a command can end becomes an exit code here.
+
+It knows endings only. It must never know a command; and it imports nothing heavy before its first `try`, so
+that Ctrl-C is quiet from the start.
+"""
+
+from typing import Final
+
+from governor.cli.exits import CommandError, Exit
+
+# Set by the shells' completion scripts; to get one: _GOVERNOR_COMPLETE=bash_source governor
+COMPLETION: Final = "_GOVERNOR_COMPLETE"
+
+
+def main() -> int:
+    """Run the command that ``sys.argv`` names; gives the exit code."""
+    try:
+        return _run()
+    except KeyboardInterrupt:
+        # A shell starts the next line after the ^C by itself.
+        return Exit.INTERRUPTED
+
+
+def _run() -> int:
+    import click
+
+    from governor.cli.output import complain, tolerate_any_text
+
+    tolerate_any_text()
+    try:
+        return _command()
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except CommandError as error:
+        complain(error.message)
+        return error.exit
+    except BrokenPipeError:
+        return Exit.BROKEN_PIPE
+    except OSError as error:
+        # Whatever the system refused and nobody below had better words for.
+        complain(f"governor: {error}")
+        return Exit.SYSTEM_REFUSED
+    except Exception:  # noqa: BLE001 - the last stop: whatever comes here was foreseen by nobody
+        import traceback
+
+        complain(f"{traceback.format_exc()}governor: this is a bug: please report it with the lines above")
+        return Exit.BUG
+
+
+def _command() -> int:
+    """What `click.Group.main` does, but for the endings, which it would decide by itself."""
+    import os
+    import sys
+
+    from governor.cli.commands import governor
+
+    if instruction := os.environ.get(COMPLETION):
+        from click.shell_completion import shell_complete
+
+        return shell_complete(governor, {}, "governor", COMPLETION, instruction)
+    with governor.make_context("governor", sys.argv[1:]) as context:
+        ending = governor.invoke(context)
+    return ending if isinstance(ending, int) else Exit.OK

@@ -1,0 +1,161 @@
+"""The options that many commands share, and what their values mean before anything is connected.
+
+It knows the shape of a valid value. It must never know whether the daemon will like it.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, TypeVar, cast
+
+import click
+
+from governor.address import AddressError, TcpAddress, UnixAddress, check_socket_path, parse
+from governor.cli.exits import CommandError, Exit
+
+ENVIRONMENT: Final = "GOVERNOR_ADDRESS"
+DEFAULT_SOCKET: Final = Path("/run/governor/governor.sock")
+DEFAULT_TCP: Final = "127.0.0.1:7411"
+
+Output = Literal["table", "json"]
+Command = TypeVar("Command", bound=Callable[..., object])
+
+
+@dataclass(slots=True)
+class Settings:
+    """What was said before or after the name of the command; the later word wins."""
+
+    address: str | None = None
+    output: Output = "table"
+
+    @property
+    def json(self) -> bool:
+        """Whether a program reads the output."""
+        return self.output == "json"
+
+    def where(self) -> "Where":
+        """The daemon to speak to: as told, else the environment's, else the socket if there, else loopback.
+
+        Raises:
+            CommandError: that is no address.
+        """
+        if self.address is not None:
+            return _where(self.address, "--address")
+        if named := os.environ.get(ENVIRONMENT):
+            return _where(named, ENVIRONMENT)
+        if _is_there(DEFAULT_SOCKET):
+            return _where(f"unix:{DEFAULT_SOCKET}", "default")
+        return _where(DEFAULT_TCP, "default")
+
+
+@dataclass(slots=True, frozen=True)
+class Where:
+    """An address, and who named it: ``--address``, ``GOVERNOR_ADDRESS`` or ``default``."""
+
+    address: TcpAddress | UnixAddress
+    source: str
+
+
+def _where(text: str, source: str) -> Where:
+    try:
+        address = parse(text)
+        if isinstance(address, UnixAddress):
+            check_socket_path(address.path)
+    except AddressError as error:
+        raise CommandError(Exit.USAGE, f"{source} {text!r} is no address: {error}") from error
+    return Where(address, source)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except PermissionError:
+        # The folder of the socket is for others; loopback may still be for everybody.
+        return False
+
+
+with_settings = click.make_pass_decorator(Settings, ensure=True)
+
+
+def address_option(command: Command) -> Command:
+    """Adds ``--address``."""
+
+    def keep(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            ctx.ensure_object(Settings).address = value
+
+    return click.option(
+        "--address",
+        metavar="ADDRESS",
+        expose_value=False,
+        callback=keep,
+        help=f"The daemon: HOST:PORT or unix:PATH. Else ${ENVIRONMENT}, else unix:{DEFAULT_SOCKET} "
+        f"where that exists, else {DEFAULT_TCP}.",
+    )(command)
+
+
+def output_option(command: Command) -> Command:
+    """Adds ``-o``."""
+
+    def keep(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            ctx.ensure_object(Settings).output = cast("Output", value)
+
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["table", "json"]),
+        expose_value=False,
+        callback=keep,
+        help="For people (table, the default) or for programs (json).",
+    )(command)
+
+
+def verbatim(title: str, *lines: str) -> str:
+    """A paragraph of a help page that click must not wrap."""
+    return "\n".join(["\b", title, *(f"  {line}" for line in lines)])
+
+
+def examples(*lines: str) -> str:
+    """The end of a command's help page."""
+    return verbatim("Examples:" if len(lines) > 1 else "Example:", *lines)
+
+
+class Duration(click.ParamType[int]):
+    """A length of time as the config writes it; its value is nanoseconds."""
+
+    name = "duration"
+
+    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The nanoseconds, or a usage error that shows how durations are written."""
+        if isinstance(value, int):
+            return value
+        from governor.config.units import MAX_DURATION, UnitError, parse_duration
+
+        try:
+            length = parse_duration(value)
+        except UnitError as error:
+            hint = str(error) or "write a number and a unit, such as 250ms, 30s, 5m or 1h30m"
+            self.fail(f"{value!r} is no duration: {hint}", param, ctx)
+        if length > MAX_DURATION:
+            self.fail(f"{value!r} is longer than ten years", param, ctx)
+        return length
+
+
+class Text(click.ParamType[str]):
+    """Any text that the wire can carry; bytes that are no UTF-8 are refused with the name of the option."""
+
+    name = "text"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The text as it is."""
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            self.fail(f"{value!r} is not valid UTF-8", param, ctx)
+        return value
+
+
+DURATION: Final = Duration()
+TEXT: Final = Text()

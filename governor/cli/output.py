@@ -1,0 +1,44 @@
+"""Where every line that `governor` says goes out, and what the terminal is spared.
+
+It knows streams and characters. It must never know what a line is about.
+"""
+
+import io
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Mapping
+
+import click
+
+
+def tolerate_any_text() -> None:
+    """A name that the terminal's encoding cannot show is shown escaped, instead of ending the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def say(lines: Iterable[str]) -> None:
+    """Write lines to stdout; raises OSError. Colours reach a terminal only, and none if NO_COLOR is set."""
+    click.echo("\n".join(lines), color=False if os.environ.get("NO_COLOR") else None)
+
+
+def terminal_width() -> int | None:
+    """In columns; None where stdout is no terminal."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def say_json(value: Mapping[str, object]) -> None:
+    """Write one JSON document to stdout, indented for people."""
+    say([json.dumps(value, indent=2, ensure_ascii=False)])
+
+
+def complain(message: str) -> None:
+    """Write a message to stderr."""
+    try:
+        click.echo(message, err=True)
+    except OSError:
+        # There is nowhere left to say it; the exit code still does.
+        return

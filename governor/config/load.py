@@ -1,0 +1,157 @@
+"""From a file, or its text, to a `Config`.
+
+It knows the order: bytes, tree, models, specs. It must never show what an environment variable held.
+"""
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pydantic import ValidationError
+
+from governor.address import Address, TcpAddress, UnixAddress
+from governor.config.accepts import OURS, REPORTED, Context
+from governor.config.document import MAX_BYTES, read
+from governor.config.models import DEFAULT_STATE, File
+from governor.config.nodes import ListNode, MappingNode, Node
+from governor.config.problems import Problems, Trail
+from governor.config.variables import Variables
+from governor.core.resource import ResourceSpec
+from governor.core.types import Nanos
+
+# What is served when no file is named.
+DEFAULT: Final = Path(__file__).parents[1] / "default.yaml"
+
+_WORLD_WRITABLE: Final = 0o002
+
+
+@dataclass(slots=True, frozen=True)
+class Config:
+    """Everything that a file says, with every default filled in and every path absolute.
+
+    ``source`` names the file and ``hash`` is the SHA-256 of its bytes, in hex. ``warnings``: what is legal and may
+    still be a mistake, one sentence each.
+    """
+
+    listen: tuple[Address, ...]
+    http: TcpAddress | None
+    state: Path
+    drain_timeout: Nanos
+    resources: tuple[ResourceSpec, ...]
+    source: str
+    hash: str
+    warnings: tuple[str, ...] = ()
+
+
+def load(path: Path, environ: Mapping[str, str]) -> Config:
+    """Reads a file; raises `ConfigError` with everything that is wrong with it."""
+    problems = Problems(str(path))
+    try:
+        data = _bytes(path)
+    except OSError as error:
+        problems.add(None, (), _WHY.get(type(error), f"cannot be read: {error.strerror}"))
+    except ValueError:  # a NUL, or half a character
+        problems.add(None, (), "no file can have this name")
+    else:
+        # Not the folder that a link leads to: that of a ConfigMap is another one after each update.
+        return _config(data, str(path), path.absolute().parent, environ)
+    raise problems.error()
+
+
+def loads(text: str, *, source: str, environ: Mapping[str, str], folder: Path | None = None) -> Config:
+    """Reads text; messages call it ``source``, and relative paths start from ``folder`` or the current one."""
+    return _config(text.encode("utf-8", "surrogatepass"), source, folder or Path.cwd(), environ)
+
+
+_WHY: Final[dict[type[OSError], str]] = {
+    FileNotFoundError: "there is no such file",
+    NotADirectoryError: "there is no such file: a part of its path is not a folder",
+    IsADirectoryError: "this is a folder: name the file in it",
+    PermissionError: "it cannot be read: permission denied",
+}
+
+
+def _bytes(path: Path) -> bytes:
+    # Opening a pipe waits for somebody to write to it, and a reload cannot wait.
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        return file.read(MAX_BYTES + 1)
+
+
+def _config(data: bytes, source: str, folder: Path, environ: Mapping[str, str]) -> Config:
+    problems = Problems(source)
+    file = _file(data, folder, environ, problems)
+    if file is None or problems:
+        raise problems.error()
+    resources = tuple(file.defaults.resource(name, own, own.limit()) for name, own in file.resources())
+    return Config(
+        listen=file.listen,
+        http=file.http,
+        state=file.state if "state" in file.model_fields_set else _default_state(environ),
+        drain_timeout=file.drain_timeout,
+        resources=resources,
+        source=source,
+        hash=hashlib.sha256(data).hexdigest(),
+        warnings=tuple(warning for address in file.listen if (warning := _warning(address))),
+    )
+
+
+def _default_state(environ: Mapping[str, str]) -> Path:
+    """Where a user can write; a system service without a home has its own place."""
+    home = environ.get("HOME")
+    return Path(home, DEFAULT_STATE.removeprefix("~/")) if home else Path("/var/lib/governor")
+
+
+def _file(data: bytes, folder: Path, environ: Mapping[str, str], problems: Problems) -> File | None:
+    if len(data) > MAX_BYTES:
+        problems.add(None, (), "the file is larger than 1 MiB")
+        return None
+    root = read(data, Variables(environ), problems)
+    if root is None:
+        return None
+    defaults = root.get("defaults") if isinstance(root, MappingNode) else None
+    context = Context(folder, environ.get("HOME"), defaults if isinstance(defaults, MappingNode) else None)
+    try:
+        return File.model_validate(root, context=context)
+    except ValidationError as error:
+        for report in error.errors(include_url=False, include_input=False):
+            # Anything else would be a bug: pydantic also reports an assertion that fails in a validator.
+            assert report["type"] in {OURS, REPORTED.type}, report
+            if report["type"] == OURS:
+                problems.add(*_place(root, report["loc"]), report["msg"])
+        return None
+
+
+def _place(root: Node, steps: Trail) -> tuple[int, Trail]:
+    """The line and the path of what pydantic calls ``steps``, which may go further than the file does."""
+    node, line = root, root.line
+    trail: Trail = ()
+    for step in steps:
+        if isinstance(node, MappingNode) and isinstance(step, str) and step in node:
+            line, node = node.lines[step], node[step]
+        elif isinstance(node, ListNode) and isinstance(step, int):
+            node = node[step]
+            line = node.line
+        else:
+            break
+        trail = (*trail, step)
+    return line, trail
+
+
+def _warning(address: Address) -> str | None:
+    match address:
+        case TcpAddress() if not address.is_loopback:
+            return (
+                f"other machines may reach {address}, and nobody is asked who they are: "
+                "listen on 127.0.0.1, or let a firewall decide who gets through"
+            )
+        case UnixAddress() if address.mode & _WORLD_WRITABLE:
+            return f"every user of this machine may use {address}, whose mode is 0{address.mode:o}"
+        case _:
+            return None

@@ -1,0 +1,108 @@
+"""What is wrong with a config file, in words for the person who wrote it.
+
+It knows how a problem names its place. It must never show what an environment variable held, and never print a
+character that a terminal would obey.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Final
+
+# Keys and list positions from the root of the file down to a value.
+Trail = tuple[str | int, ...]
+
+# A file of nothing but mistakes is answered in bounded time and space.
+MAX_PROBLEMS: Final = 1000
+MAX_SHOWN: Final = 80
+
+_BARE_KEY: Final = re.compile(r"[\w-]+")
+
+
+@dataclass(slots=True, frozen=True)
+class Problem:
+    """One thing to put right. ``line`` counts from 1 and is None where the file as a whole is meant."""
+
+    file: str
+    line: int | None
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        place = printable(self.file) if self.line is None else f"{printable(self.file)}:{self.line}"
+        return f"{place}: {self.path}: {self.message}" if self.path else f"{place}: {self.message}"
+
+
+class ConfigError(Exception):
+    """A config that cannot be used, with everything that is wrong with it in the order of its lines."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__(problems)
+        self.problems: Final = problems
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.problems))
+
+
+class Problems:
+    """Gathers the problems of one file, the first `MAX_PROBLEMS` found of them; the rest are only counted."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._found: list[Problem] = []
+        self._more = 0
+
+    def add(self, line: int | None, trail: Trail, message: str) -> None:
+        """Notes one more."""
+        if len(self._found) < MAX_PROBLEMS:
+            self._found.append(Problem(self._file, line, path(trail), message))
+        else:
+            self._more += 1
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def error(self) -> ConfigError:
+        """All of them as the one error that is raised."""
+        found = sorted(self._found, key=lambda problem: problem.line or 0)
+        if self._more:
+            found.append(Problem(self._file, None, "", f"and {self._more} more problems"))
+        return ConfigError(tuple(found))
+
+
+def path(trail: Trail) -> str:
+    """``pools.orders-db.members``, ``listen[0]``, ``semaphores."a.b"``: keys that need quotes get them."""
+    text = ""
+    for step in trail:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        else:
+            key = step if len(step) <= MAX_SHOWN and _BARE_KEY.fullmatch(step) else quoted(step)
+            text += f".{key}" if text else key
+    return text
+
+
+def quoted(text: str) -> str:
+    """``text`` in double quotes, shortened, safe on a terminal."""
+    return printable(json.dumps(_cut(text), ensure_ascii=False))
+
+
+def shortened(text: str) -> str:
+    """``text`` without quotes, shortened, safe on a terminal."""
+    return printable(_cut(text))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 1] + "…"
+
+
+def printable(text: str) -> str:
+    """``text`` with every character that is not to be seen written as an escape."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def spoken(words: list[str], last: str = "or") -> str:
+    """``a``, ``a or b``, ``a, b or c``."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"

@@ -1,0 +1,115 @@
+"""Lengths of time and rates as operators write them: ``250ms``, ``1h30m``, ``100/s``, ``10/30s``.
+
+It knows exact integers only: no float ever touches a length of time. Its errors never repeat the text, which may
+be a secret.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from governor.core.types import MILLISECOND, SECOND, Nanos
+
+MINUTE: Final[Nanos] = 60 * SECOND
+HOUR: Final[Nanos] = 60 * MINUTE
+DAY: Final[Nanos] = 24 * HOUR
+# Ten years, in the largest unit there is.
+MAX_DURATION: Final[Nanos] = 3650 * DAY
+
+# From large to small, the order in which a compound such as 1h30m must be written.
+UNITS: Final[dict[str, Nanos]] = {"d": DAY, "h": HOUR, "m": MINUTE, "s": SECOND, "ms": MILLISECOND}
+
+# Longer numbers are not read at all: nothing legal needs them, and reading them takes more than linear time.
+_DIGITS: Final = r"[0-9]{1,20}"
+_PART: Final = re.compile(rf"({_DIGITS})(?:\.({_DIGITS}))?(ms|[dhms])")
+_NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
+_RATE: Final = re.compile(rf"({_DIGITS})/(.+)")
+
+
+class UnitError(ValueError):
+    """Text that is no length of time or no rate; the message is a hint at the way out, and may be empty."""
+
+
+@dataclass(slots=True, frozen=True)
+class Rate:
+    """``permits`` in each ``period``, which is never 0."""
+
+    permits: int
+    period: Nanos
+
+
+def parse_duration(text: str) -> Nanos:
+    """Reads ``30s`` or ``1h30m`` or ``1.5s`` or a plain ``0``; raises `UnitError`. It sets no upper bound."""
+    if text == "0":
+        return 0
+    if _NUMBER.fullmatch(text):
+        raise UnitError("add a unit (ms, s, m, h or d)")
+    total, position = 0, 0
+    above: Nanos | None = None
+    fraction: str | None = None
+    while position < len(text):
+        part = _PART.match(text, position)
+        if part is None:
+            raise UnitError(_hint(text))
+        if fraction is not None:
+            raise UnitError("only the last number can have a fraction")
+        whole, fraction, unit = part.groups()
+        size = UNITS[unit]
+        if above is not None and size >= above:
+            raise UnitError("write each unit once, the larger ones first")
+        above = size
+        total += int(whole) * size + _exactly(fraction or "0", size)
+        position = part.end()
+    if not text:
+        raise UnitError
+    return total
+
+
+def format_duration(length: Nanos) -> str:
+    """The shortest text in whole days, hours, minutes that `parse_duration` reads as ``length`` (>= 0)."""
+    text = ""
+    for unit in ("d", "h", "m"):
+        count, length = divmod(length, UNITS[unit])
+        text += f"{count}{unit}" if count else ""
+    if length or not text:
+        unit = "s" if text or length == 0 or length >= SECOND else "ms"
+        count, rest = divmod(length, UNITS[unit])
+        width = len(str(UNITS[unit])) - 1
+        text += f"{count}.{rest:0{width}}".rstrip("0").removesuffix(".") if rest else str(count)
+        text += unit
+    return text
+
+
+def parse_rate(text: str) -> Rate:
+    """Reads ``100/s`` or ``10/30s``; raises `UnitError`. ``0/s`` is a rate: nothing is ever granted."""
+    if _NUMBER.fullmatch(text):
+        raise UnitError("say in what time, as in 100/s")
+    match = _RATE.fullmatch(text)
+    if match is None:
+        raise UnitError(_hint(text))
+    permits, per = match.groups()
+    period = UNITS[per] if per in UNITS else parse_duration(f"1{per}" if per.isalpha() else per)
+    if period == 0:
+        raise UnitError("the time after the slash cannot be 0")
+    return Rate(int(permits), period)
+
+
+def format_rate(rate: Rate) -> str:
+    """Text that `parse_rate` reads as ``rate``."""
+    for unit, size in UNITS.items():
+        if rate.period == size:
+            return f"{rate.permits}/{unit}"
+    return f"{rate.permits}/{format_duration(rate.period)}"
+
+
+def _hint(text: str) -> str:
+    if re.search(r"\s", text):
+        return "write it without spaces"
+    return "the units are ms, s, m, h and d" if re.fullmatch(rf"{_DIGITS}(\.{_DIGITS})?[A-Za-z]+", text) else ""
+
+
+def _exactly(fraction: str, size: Nanos) -> Nanos:
+    length, rest = divmod(int(fraction) * size, int(10 ** len(fraction)))
+    if rest:
+        raise UnitError("a fraction finer than a nanosecond cannot be kept")
+    return length

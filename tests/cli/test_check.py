@@ -1,0 +1,125 @@
+"""`governor check` and `governor schema`."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from governor.config import json_schema
+from tests.cli.conftest import Run
+from tests.cli.process import BOUND, COMMAND, ROOT
+
+GOOD = """\
+semaphores:
+  thumbnails: {permits: 8}
+  uploads: {permits: 2}
+rate_limits:
+  payments-api: {rate: 100/s, burst: 20}
+"""
+BAD = """\
+semaphores:
+  thumbnails: {permits: many}
+  uploads: {permit: 2}
+"""
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> str:
+    """A config without a mistake."""
+    file = tmp_path / "good.yaml"
+    file.write_text(GOOD)
+    return str(file)
+
+
+@pytest.fixture
+def bad(tmp_path: Path) -> str:
+    """A config with mistakes on lines 2 and 3."""
+    file = tmp_path / "bad.yaml"
+    file.write_text(BAD)
+    return str(file)
+
+
+def test_a_good_file_is_summed_up(run: Run, good: str) -> None:
+    """How many resources there are, by kind."""
+    ended = run("check", good)
+
+    assert (ended.exit, ended.err) == (0, "")
+    assert ended.out == f"{good}: OK, 3 resources: 2 semaphores, 1 rate_limit\n"
+
+
+def test_a_bad_file_is_answered_with_every_mistake(run: Run, bad: str) -> None:
+    """On stderr, a line each, as compilers and editors write and read them; nothing is OK."""
+    ended = run("check", bad)
+
+    assert (ended.exit, ended.out) == (78, "")
+    assert f"{bad}:2: " in ended.err
+    assert f"{bad}:3: " in ended.err
+    assert all(line.startswith(bad) for line in ended.err.splitlines())
+
+
+def test_json_says_the_same(run: Run, good: str, bad: str) -> None:
+    """With one shape for both."""
+    fine, wrong = run("check", good, "-o", "json"), run("check", bad, "-o", "json")
+    record = json.loads(wrong.out)
+
+    assert (fine.exit, wrong.exit, wrong.err) == (0, 78, "")
+    assert json.loads(fine.out) == {
+        "ok": True,
+        "resources": {"semaphore": 2, "rate_limit": 1},
+        "warnings": [],
+        "problems": [],
+    }
+    assert record["ok"] is False
+    assert {problem["line"] for problem in record["problems"]} >= {2, 3}
+    assert all(set(problem) == {"file", "line", "path", "message"} for problem in record["problems"])
+
+
+def test_what_may_be_a_mistake_is_a_warning(run: Run, tmp_path: Path) -> None:
+    """It does not change the exit code."""
+    file = tmp_path / "open.yaml"
+    file.write_text("listen: [0.0.0.0:7411]\n")
+
+    ended = run("check", str(file))
+
+    assert ended.exit == 0
+    assert ": OK, no resources\n" in ended.out
+    assert ": warning: " in ended.out
+    assert len(json.loads(run("check", str(file), "-o", "json").out)["warnings"]) == 1
+
+
+def test_a_missing_file_is_a_bad_config(run: Run, tmp_path: Path) -> None:
+    """As it is for `serve`."""
+    ended = run("check", str(tmp_path / "none.yaml"))
+
+    assert (ended.exit, ended.out) == (78, "")
+    assert "none.yaml" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "said"),
+    [
+        (GOOD.encode(), 0, b"<stdin>: OK, 3 resources"),
+        (BAD.encode(), 78, b"<stdin>:2: "),
+        (b"\xff\xfe\xff", 78, b"<stdin>"),
+        (b"# " + b"x" * (1 << 20), 78, b"larger than 1 MiB"),
+        (b"", 78, b"<stdin>"),
+    ],
+    ids=["good", "bad", "no text", "too large", "empty"],
+)
+def test_a_dash_reads_what_is_piped_in(given: bytes, code: int, said: bytes) -> None:
+    """Whatever the bytes are."""
+    ended = subprocess.run(
+        [*COMMAND, "check", "-"], input=given, capture_output=True, timeout=BOUND, check=False, cwd=ROOT
+    )
+
+    assert ended.returncode == code
+    assert said in ended.stdout + ended.stderr
+    assert b"Traceback" not in ended.stderr
+
+
+def test_schema_prints_the_json_schema(run: Run) -> None:
+    """As one JSON document."""
+    ended = run("schema")
+
+    assert (ended.exit, json.loads(ended.out)) == (0, json_schema())

@@ -1,0 +1,154 @@
+"""What is said, and how soon, when the daemon cannot be reached or does not answer."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from governor.cli import connection
+from tests.cli.conftest import Fake, Run
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """The address of somebody who takes connections and never says a word: as a stopped daemon does."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.fixture
+def closed() -> str:
+    """An address where nobody listens: it was bound a moment ago, so nobody else has it."""
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{free.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("command", [["status"], ["acquire", "a"], ["release", "1"], ["health"]], ids=" ".join)
+def test_a_closed_port_is_one_line_that_helps(run: Run, closed: str, command: list[str]) -> None:
+    """It names the address, who named that, what the system said, and how to name another."""
+    ended = run(*command, "--address", closed)
+
+    assert (ended.exit, ended.out) == (3, "")
+    assert ended.err == (
+        f"governor: cannot reach the daemon at {closed} (from --address): Connection refused. "
+        "Is it running there? Another address: --address or GOVERNOR_ADDRESS.\n"
+    )
+
+
+def test_a_missing_socket_is_named(run: Run, tmp_path: Path) -> None:
+    """The same line, with what the system said of the path."""
+    ended = run("status", "--address", f"unix:{tmp_path}/none.sock")
+
+    assert ended.exit == 3
+    assert f"unix:{tmp_path}/none.sock (from --address): No such file or directory." in ended.err
+
+
+def test_a_default_address_is_not_said_to_come_from_somewhere(
+    run: Run, closed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody named it, so there is nobody to name."""
+    monkeypatch.setattr("governor.cli.options.DEFAULT_SOCKET", Path("/nonexistent/governor.sock"))
+    monkeypatch.setattr("governor.cli.options.DEFAULT_TCP", closed)
+
+    assert f"at {closed}: Connection refused." in run("status").err
+
+
+def test_the_default_is_the_socket_where_there_is_one(run: Run, fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loopback TCP is for machines without it."""
+    monkeypatch.setattr("governor.cli.options.DEFAULT_SOCKET", Path(fake.address.removeprefix("unix:")))
+
+    assert run("health").exit == 0
+
+
+def test_a_default_socket_out_of_reach_is_none(run: Run, fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever may not look into its folder is left with loopback; root may look everywhere, so this is played."""
+
+    def refuse(_: Path) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("governor.cli.options.DEFAULT_TCP", fake.tcp)
+    monkeypatch.setattr(Path, "exists", refuse)
+
+    assert run("health").exit == 0
+
+
+def test_a_socket_that_one_may_not_use_is_not_mistaken_for_a_dead_one(
+    run: Run, fake: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system's answer is passed on with where the permissions come from; root would never get one."""
+
+    def refuse(_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(connection, "_touch", refuse)
+    ended = run("status", "--address", fake.address)
+
+    assert ended.exit == 3
+    assert "Permission denied. The config says who may use the socket" in ended.err
+
+
+@pytest.mark.timeout(10)
+def test_a_silent_listener_is_given_up_on(run: Run, silent: str) -> None:
+    """Also by an acquire, which waits in line for as long as it takes, but only in a line that exists."""
+    ended = run("acquire", "a", "--address", silent)
+
+    assert (ended.exit, ended.out) == (3, "")
+    assert f"no answer from the daemon at {silent}" in ended.err
+
+
+def test_a_listener_of_another_kind_is_no_daemon(run: Run) -> None:
+    """Something that answers, but not in HTTP/2."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            # The first connection is the one that only looks whether somebody is there.
+            for _ in range(2):
+                peer, _ = server.accept()
+                with peer:
+                    peer.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        ended = run("status", "--address", f"127.0.0.1:{server.getsockname()[1]}")
+        thread.join()
+
+    assert ended.exit == 3
+    assert "no answer from the daemon" in ended.err
+
+
+def test_a_daemon_that_hangs_is_given_up_on(run: Run, fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What needs no waiting is answered soon, or the daemon is not well."""
+    monkeypatch.setattr(connection, "ANSWER_SECONDS", 0.05)
+    fake.script.hold.clear()
+
+    ended = run("status", "--address", fake.address)
+
+    assert ended.exit == 3
+    assert "within 0.05 s" in ended.err
+
+
+def test_no_proxy_of_the_environment_comes_between(
+    run: Run, fake: Fake, closed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By itself grpc sends even a call to this machine through it."""
+    monkeypatch.setenv("http_proxy", f"http://{closed}")
+    monkeypatch.setenv("https_proxy", f"http://{closed}")
+    monkeypatch.delenv("no_proxy", raising=False)
+
+    assert run("status", "--address", fake.tcp).exit == 0
+
+
+def test_only_an_acquire_may_take_its_time(run: Run, fake: Fake) -> None:
+    """The daemon knows when a wait is over; a deadline of the command's own would cut a long max_wait short."""
+    run("acquire", "a", "--wait", "5s", "--address", fake.address)
+    run("acquire", "a", "--address", fake.address)
+    run("release", "1", "--address", fake.address)
+    run("status", "--address", fake.address)
+
+    # grpc calls three hundred years what has no end.
+    assert all(limit > 1e9 for limit in fake.script.limits[:2])
+    assert all(0 < limit < 11 for limit in fake.script.limits[2:])

@@ -1,0 +1,146 @@
+"""`governor` against the daemon itself: real processes, real sockets, every exit code that a daemon can cause."""
+
+import json
+import signal
+
+import pytest
+
+from tests.cli.conftest import Run, lease_of
+from tests.cli.daemon import Daemon, resources, stands_in_line
+from tests.cli.process import BOUND, running
+
+
+def test_a_permit_goes_out_and_comes_back(run: Run, daemon: Daemon) -> None:
+    """Acquire, status and release tell one story."""
+    lease = lease_of(run, "thumbnails=2")
+    during = resources(daemon.address)["thumbnails"]
+    released = run("release", str(lease))
+    after = resources(daemon.address)["thumbnails"]
+
+    assert (during.in_use, during.available, during.leases) == (2, 0, 1)
+    assert (released.exit, released.out) == (0, f"lease {lease}: released\n")
+    assert (after.in_use, after.available, after.leases) == (0, 2, 0)
+
+
+def test_the_whole_ask_is_granted_at_once(run: Run, daemon: Daemon) -> None:
+    """Over kinds, with the member of the pool and what the operator wrote beside it."""
+    ended = run("acquire", "orders-db", "a/b & c, größe=1")
+    lines = ended.out.splitlines()
+    lease = lines[0].split()[1]
+
+    assert ended.exit == 0
+    assert lines[1] == "  orders-db: 1 permit"
+    assert lines[2] in {
+        "    primary (generation 1)  endpoint=db1:5432",
+        "    replica (generation 1)  endpoint=db2:5432",
+    }
+    assert lines[3] == "  a/b & c, größe: 1 permit"
+    assert lines[4] == f"ends in 30s; to give it back: governor release {lease}"
+    assert run("release", lease, "--outcome", "ok").exit == 0
+
+
+def test_a_rate_limit_is_spent(run: Run, daemon: Daemon) -> None:
+    """There is nothing to give back, and no more until time brings it."""
+    first = run("acquire", "payments-api=5")
+    second = run("acquire", "payments-api", "--wait", "0")
+
+    assert first.out.endswith("spent: there is nothing to give back\n")
+    assert second.exit == 75
+    assert "try again in " in second.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["nosuch"], 2, "no such resource"),
+        (["thumbnails=3"], 2, "3 permits"),
+        (["thumbnails", "--lease", "0s"], 2, "lease"),
+        (["thumbnails", "--lease", "3650d"], 2, "lease"),
+        (["x" * 100_000], 2, "resource"),
+        (["thumbnails", "--client", "x" * 300], 2, "client"),
+        (["thumbnails", *(f"r{number}" for number in range(100))], 2, "claims"),
+    ],
+    ids=lambda value: value[0][:10] if isinstance(value, list) else "",
+)
+def test_an_ask_that_is_wrong_is_refused_for_good(
+    run: Run, daemon: Daemon, arguments: list[str], code: int, said: str
+) -> None:
+    """Exit code 2 and the daemon's sentence: asking again will not help."""
+    ended = run("acquire", *arguments)
+
+    assert (ended.exit, ended.out) == (code, "")
+    assert ended.err.startswith("governor: ")
+    assert said in ended.err
+    assert ended.err.count("\n") == 1
+
+
+def test_not_now_is_told_from_too_late(run: Run, daemon: Daemon) -> None:
+    """Who does not wait is told to try later; whose wait is over has timed out, by own wish or by max_wait."""
+    lease = lease_of(run, "hurried")
+    at_once = run("acquire", "hurried", "--wait", "0")
+    own_wish = run("acquire", "hurried", "--wait", "1ms")
+    max_wait = run("acquire", "hurried")
+    run("release", str(lease))
+
+    assert (at_once.exit, own_wish.exit, max_wait.exit) == (75, 124, 124)
+
+
+def test_a_full_line_is_try_later(run: Run, daemon: Daemon) -> None:
+    """And Ctrl-C leaves the line at once."""
+    lease = lease_of(run, "crowded")
+    with running("acquire", "crowded") as waiting:
+        stands_in_line(daemon.address, "crowded")
+        crowded = run("acquire", "crowded")
+        waiting.send_signal(signal.SIGINT)
+        waiting.communicate(timeout=BOUND)
+        after = resources(daemon.address)["crowded"]
+    run("release", str(lease))
+
+    assert (crowded.exit, waiting.returncode) == (75, 130)
+    assert "line is full" in crowded.err
+    assert after.waiters == 0
+
+
+def test_a_lease_is_released_once(run: Run, daemon: Daemon) -> None:
+    """The second time is told what had become of it, and so is whoever names a lease that never was."""
+    lease = str(lease_of(run, "thumbnails"))
+    run("release", lease)
+    again = run("release", lease)
+    record = run("release", lease, "-o", "json")
+    several = run("release", lease, "999999999", "-o", "json")
+
+    assert (again.exit, record.exit, several.exit) == (1, 1, 1)
+    assert "released" in again.err
+    (ended,) = json.loads(record.out)["results"]
+    assert (ended["state"], ended["reason"]) == ("ended", "released")
+    assert 0 <= ended["ended_seconds_ago"] < BOUND
+    assert [result["state"] for result in json.loads(several.out)["results"]] == ["ended", "unknown"]
+
+
+def test_the_same_request_id_gets_the_same_lease(run: Run, daemon: Daemon) -> None:
+    """So that a script may ask again after it lost the answer."""
+    first = lease_of(run, "thumbnails", "--request-id", "nightly")
+    second = lease_of(run, "thumbnails", "--request-id", "nightly")
+    run("release", str(first))
+
+    assert first == second
+
+
+def test_both_addresses_lead_to_the_same_daemon(run: Run, daemon: Daemon) -> None:
+    """The port is one that the kernel chose, and `serve` said which."""
+    port = daemon.said[-1].split("127.0.0.1:")[1].split()[0]
+    lease = lease_of(run, "thumbnails")
+
+    assert run("release", str(lease), "--address", f"127.0.0.1:{port}").exit == 0
+
+
+def test_a_killed_holder_loses_its_permit_to_the_next(run: Run, daemon: Daemon) -> None:
+    """The command ends without releasing; the lease ends by itself, and whoever waits is granted then."""
+    dead = lease_of(run, "crowded", "--lease", "300ms")
+    heir = lease_of(run, "crowded")
+    late = run("release", str(dead))
+    run("release", str(heir))
+
+    assert heir > dead
+    assert late.exit == 1
+    assert "expired" in late.err

@@ -1,0 +1,57 @@
+"""How quantities and foreign text read."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from governor.cli.wording import DAY, HOUR, MILLISECOND, MINUTE, SECOND, count, printable, span
+from governor.config.units import parse_duration
+
+
+@pytest.mark.parametrize(
+    ("nanos", "text"),
+    [
+        (-5, "0s"),
+        (0, "0s"),
+        (1, "1ms"),
+        (250 * MILLISECOND, "250ms"),
+        (999 * MILLISECOND, "999ms"),
+        (999 * MILLISECOND + 1, "1s"),
+        (1200 * MILLISECOND, "1.2s"),
+        (29_990 * MILLISECOND, "30s"),
+        (59_900 * MILLISECOND, "59.9s"),
+        (59_901 * MILLISECOND, "1m00s"),
+        (310 * SECOND, "5m10s"),
+        (HOUR - 1, "1h00m"),
+        (3 * HOUR + 5 * MINUTE, "3h05m"),
+        (DAY - 1, "1d00h"),
+        (2 * DAY + 4 * HOUR, "2d04h"),
+    ],
+)
+def test_a_span_is_short_and_rounded_up(nanos: int, text: str) -> None:
+    """Two units at most, the smaller one rounded up and carried over."""
+    assert span(nanos) == text
+
+
+@given(st.integers(1, 400 * DAY))
+def test_a_span_is_never_too_short(nanos: int) -> None:
+    """Who waits for as long as the text says has waited long enough, and at most a tenth too long."""
+    said = parse_duration(span(nanos))
+
+    assert nanos <= said <= nanos + max(MILLISECOND, nanos // 10)
+
+
+def test_one_is_singular() -> None:
+    """All other numbers are plural."""
+    assert [count(number, "permit") for number in (0, 1, 2)] == ["0 permits", "1 permit", "2 permits"]
+
+
+@pytest.mark.parametrize("text", ["thumbnails", "a/b & c", "größe", "資源", ""])
+def test_ordinary_text_stays_as_it_is(text: str) -> None:
+    """Names may hold anything that can be seen."""
+    assert printable(text) == text
+
+
+def test_control_characters_do_not_reach_the_terminal() -> None:
+    """A name cannot move the cursor, clear the screen or turn the reading direction."""
+    assert printable("a\x1b[2Jb\nc\u202e") == "a\\x1b[2Jb\\nc\\u202e"

@@ -1,0 +1,425 @@
+"""What a good file becomes, and what is said of one that cannot be read."""
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from governor.address import TcpAddress, UnixAddress
+from governor.config import DEFAULT, ConfigError, Problem, load, loads
+from governor.config.units import DAY, HOUR, MINUTE
+from governor.core.kinds.pool import MemberSpec, Order, PoolSpec
+from governor.core.kinds.rate_limit import RateLimitSpec, Window
+from governor.core.kinds.semaphore import SemaphoreSpec
+from governor.core.limit import LimitSpec
+from governor.core.resource import ResourceSpec
+from governor.core.types import MILLISECOND, SECOND
+from tests.config.reading import ENVIRON, complaints, config
+
+EXAMPLES = Path(__file__).parents[2] / "config" / "examples"
+
+
+def resource(text: str) -> ResourceSpec:
+    """The only resource of a file."""
+    (only,) = config(text).resources
+    return only
+
+
+def limit(text: str) -> LimitSpec:
+    """What the core is told of the only resource of a file."""
+    return resource(text).limit
+
+
+def test_what_a_file_does_not_say_has_a_default() -> None:
+    """Everything has one that an ordinary user can have, and the state is nowhere near the checkout."""
+    read = config("{}")
+
+    assert read.listen == (TcpAddress("127.0.0.1", 7411),)
+    assert read.http == TcpAddress("127.0.0.1", 7412)
+    assert config("{}", {}).state == Path("/var/lib/governor")
+    assert config("{}", {"HOME": "/home/ada"}).state == Path("/home/ada/.local/state/governor")
+    assert read.drain_timeout == 10 * SECOND
+    assert read.resources == ()
+    assert read.warnings == ()
+
+
+def test_a_resource_has_the_terms_of_itself_then_of_defaults_then_built_in() -> None:
+    """Each of the four on its own."""
+    text = """
+        defaults: {lease: 1m, max_wait: 0}
+        semaphores:
+          a: {permits: 1}
+          b: {permits: 1, lease: 2m, max_lease: 3m, max_wait: 4m, max_waiters: 0}
+    """
+    a, b = config(text).resources
+
+    assert a == ResourceSpec("a", SemaphoreSpec(1), MINUTE, DAY, 0, 1000)
+    assert b == ResourceSpec("b", SemaphoreSpec(1), 2 * MINUTE, 3 * MINUTE, 4 * MINUTE, 0)
+
+
+@pytest.mark.parametrize(
+    ("terms", "lease", "max_lease"),
+    [
+        ("max_lease: 10s", 10 * SECOND, 10 * SECOND),
+        ("max_lease: 10m", 30 * SECOND, 10 * MINUTE),
+        ("lease: 1d", DAY, DAY),
+        ("lease: 25h, max_lease: 25h", 25 * HOUR, 25 * HOUR),
+    ],
+)
+def test_a_lease_that_is_not_written_gives_way(terms: str, lease: int, max_lease: int) -> None:
+    """Who shortens max_lease need not repeat lease, in defaults as in a resource."""
+    for text in (
+        f"semaphores: {{a: {{permits: 1, {terms}}}}}",
+        f"defaults: {{{terms}}}\nsemaphores: {{a: {{permits: 1}}}}",
+    ):
+        assert (resource(text).lease, resource(text).max_lease) == (lease, max_lease)
+
+
+@pytest.mark.parametrize(("text", "permits"), [("8", 8), ("0", 0), ("2147483647", 2**31 - 1), ("unlimited", None)])
+def test_a_semaphore_counts_permits(text: str, permits: int | None) -> None:
+    """None at all and no bound are both legal."""
+    assert limit(f"semaphores: {{a: {{permits: {text}}}}}") == SemaphoreSpec(permits)
+
+
+def test_a_pool_has_members_with_attributes() -> None:
+    """Attributes are text as it was written, in the order of the file; max_leases is none of them."""
+    text = """
+        pools:
+          a:
+            members:
+              primary: {port: 5432, max_leases: 10, version: 1.10, enabled: on, note: "", zip: 0123}
+              1: {}
+              replica:
+            order: least_used
+            quarantine: 2s
+            max_quarantine: 1h
+            max_lifetime: 1d
+            idle_timeout: 500ms
+    """
+    attributes = (("port", "5432"), ("version", "1.10"), ("enabled", "on"), ("note", ""), ("zip", "0123"))
+    members = (MemberSpec("primary", attributes, 10), MemberSpec("1"), MemberSpec("replica"))
+
+    assert limit(text) == PoolSpec(members, Order.LEAST_USED, 2 * SECOND, HOUR, DAY, 500 * MILLISECOND)
+
+
+def test_a_pool_may_just_have_a_size() -> None:
+    """Then its members are numbered, from 1."""
+    assert limit("pools: {a: {size: 3}}") == PoolSpec((MemberSpec("1"), MemberSpec("2"), MemberSpec("3")))
+
+
+@pytest.mark.parametrize("text", ["{size: 0}", "{members: {}}"])
+def test_a_pool_of_nothing_is_closed(text: str) -> None:
+    """As a semaphore without permits is."""
+    assert limit(f"pools: {{a: {text}}}") == PoolSpec(())
+
+
+@pytest.mark.parametrize(
+    ("text", "quarantine", "longest"),
+    [
+        ("", SECOND, MINUTE),
+        (", quarantine: 5m", 5 * MINUTE, 5 * MINUTE),
+        (", max_quarantine: 100ms", 100 * MILLISECOND, 100 * MILLISECOND),
+        (", quarantine: 0", 0, MINUTE),
+        (", max_quarantine: 0", 0, 0),
+    ],
+)
+def test_a_quarantine_that_is_not_written_gives_way(text: str, quarantine: int, longest: int) -> None:
+    """Who writes one of the two need not write the other."""
+    spec = limit(f"pools: {{a: {{size: 1{text}}}}}")
+
+    assert isinstance(spec, PoolSpec)
+    assert (spec.quarantine, spec.max_quarantine) == (quarantine, longest)
+
+
+@pytest.mark.parametrize(
+    ("text", "windows"),
+    [
+        ("rate: 100/s", (Window(100, SECOND, 100),)),
+        ("rate: 100/s, burst: 20", (Window(100, SECOND, 20),)),
+        ("rate: 10/30s, burst: 1", (Window(10, 30 * SECOND, 1),)),
+        ("rate: 0/s", (Window(0, SECOND, 0),)),
+        ("rate: 0/s, burst: 20", (Window(0, SECOND, 0),)),
+        ("rate: unlimited", ()),
+        ("rate: unlimited, burst: 20", ()),
+        ("windows: [10/s, {rate: 1000/h, burst: 50}]", (Window(10, SECOND, 10), Window(1000, HOUR, 50))),
+        ("windows: [{rate: 10/s}, 0/m]", (Window(10, SECOND, 10), Window(0, MINUTE, 0))),
+    ],
+)
+def test_a_rate_limit_has_windows(text: str, windows: tuple[Window, ...]) -> None:
+    """A burst that is not written is the number of the rate; a closed rate grants nothing, whatever its burst."""
+    assert limit(f"rate_limits: {{a: {{{text}}}}}") == RateLimitSpec(windows)
+
+
+def test_resources_keep_the_order_of_the_file_in_each_section() -> None:
+    """Semaphores, pools, rate limits; names may be anything that can be printed."""
+    text = """
+        rate_limits: {z: {rate: 1/s}, y: {rate: 1/s}}
+        pools: {b: {size: 1}, a b/&?c: {size: 1}}
+        semaphores: {"Größe 🚀": {permits: 1}, "null": {permits: 1}, 1.5: {permits: 1}}
+    """
+    assert [each.name for each in config(text).resources] == ["Größe 🚀", "null", "1.5", "b", "a b/&?c", "z", "y"]
+
+
+def test_variables_count_as_what_they_hold() -> None:
+    """A lone variable is read as if its value stood there plainly; quotes around it are for the braces."""
+    text = """
+        listen: ["${POD_IP}:7411", "unix:${HOME}/x.sock"]
+        state: ${HOME}/state
+        semaphores: {a: {permits: "${THUMBNAILS}", lease: "${THUMBNAILS}s"}}
+        pools: {b: {members: {x: {dsn: "pg://me:${SECRET}@${DB_HOST}", raw: "$${SECRET}", none: "${EMPTY}"}}}}
+    """
+    read = config(text)
+    a, b = read.resources
+
+    assert read.listen == (TcpAddress("10.0.0.7", 7411), UnixAddress(Path("/home/me/x.sock")))
+    assert read.state == Path("/home/me/state")
+    assert (a.limit, a.lease) == (SemaphoreSpec(8), 8 * SECOND)
+    attributes = (("dsn", "pg://me:hunter2@db1"), ("raw", "${SECRET}"), ("none", ""))
+    assert b.limit == PoolSpec((MemberSpec("x", attributes),))
+
+
+def test_what_a_variable_holds_is_data() -> None:
+    """No braces, no comments and no line breaks of it are YAML."""
+    held = "a: b\n- [c, {d}] # e ${HOME} *f !g"
+    spec = limit_with({"HELD": held}, "pools: {a: {members: {x: {k: '${HELD}'}}}}")
+
+    assert spec == PoolSpec((MemberSpec("x", (("k", held),)),))
+
+
+def limit_with(environ: dict[str, str], text: str) -> LimitSpec:
+    """The limit of the only resource, in an environment of its own."""
+    (only,) = config(text, environ).resources
+    return only.limit
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("unix:/run/x.sock", UnixAddress(Path("/run/x.sock"), 0o660)),
+        ("unix:run/x.sock", UnixAddress(Path("/etc/governor/run/x.sock"))),
+        ("unix:~/x.sock", UnixAddress(Path("/home/me/x.sock"))),
+        ("{unix: /run/x.sock}", UnixAddress(Path("/run/x.sock"))),
+        ("{unix: x.sock, mode: '0600'}", UnixAddress(Path("/etc/governor/x.sock"), 0o600)),
+        ("{unix: /x, mode: 0666, owner: me, group: 100}", UnixAddress(Path("/x"), 0o666, "me", 100)),
+        ("{unix: /x, mode: 700, owner: 0}", UnixAddress(Path("/x"), 0o700, 0)),
+        ("'[::1]:7411'", TcpAddress("::1", 7411)),
+        ("localhost:0", TcpAddress("localhost", 0)),
+    ],
+)
+def test_what_is_listened_on(text: str, address: UnixAddress | TcpAddress) -> None:
+    """By default a socket is for the daemon's own user and group; relative paths start at the file's folder."""
+    assert config(f"listen: [{text}]").listen == (address,)
+
+
+@pytest.mark.parametrize(
+    ("text", "http"), [("off", None), ("'off'", None), ("localhost:80", TcpAddress("localhost", 80))]
+)
+def test_http_can_be_switched_off(text: str, http: TcpAddress | None) -> None:
+    """With a word that an older YAML would have made a boolean."""
+    assert config(f"http: {text}").http == http
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("/var/lib/x", "/var/lib/x"),
+        ("state", "/etc/governor/state"),
+        ("../x", "/etc/governor/../x"),
+        (".", "/etc/governor"),
+        ("~/x", "/home/me/x"),
+        ("~/", "/home/me"),
+        ("x~/y", "/etc/governor/x~/y"),
+        ("'~'", "/home/me"),
+    ],
+)
+def test_a_path_starts_somewhere(text: str, path: str) -> None:
+    """At the root, at the folder of the file, or at home."""
+    assert config(f"state: {text}").state == Path(path)
+
+
+@pytest.mark.parametrize("environ", [{}, {"HOME": ""}])
+def test_home_must_be_known_to_be_used(environ: dict[str, str]) -> None:
+    """A service of the system may have none."""
+    told = complaints("state: ~/x", environ)
+
+    assert told == [
+        '1: state: expected a path of at most 4096 bytes; found "~/x": HOME is not set, so ~ stands for nothing'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("listen", "warning"),
+    [
+        (
+            "0.0.0.0:7411",
+            (
+                "other machines may reach 0.0.0.0:7411, and nobody is asked who they are: "
+                "listen on 127.0.0.1, or let a firewall decide who gets through"
+            ),
+        ),
+        (
+            "{unix: /run/x.sock, mode: '0666'}",
+            "every user of this machine may use unix:/run/x.sock, whose mode is 0666",
+        ),
+    ],
+)
+def test_what_is_open_to_everybody_is_warned_of(listen: str, warning: str) -> None:
+    """It is legal, and more often meant for a moment than for good."""
+    assert config(f"listen: [127.0.0.1:1, {listen}, '[::1]:1', unix:/x]").warnings == (warning,)
+
+
+def test_the_largest_config_is_read() -> None:
+    """Ten thousand resources, or a pool of ten thousand members with attributes."""
+    resources = "".join(f"  r{n}: {{permits: {n}}}\n" for n in range(10_000))
+    members = "".join(f"      m{n}: {{endpoint: 'db{n}:5432', max_leases: 10}}\n" for n in range(10_000))
+
+    assert len(config(f"semaphores:\n{resources}").resources) == 10_000
+    spec = limit(f"pools:\n  p:\n    members:\n{members}")
+    assert isinstance(spec, PoolSpec)
+    assert spec.members[-1] == MemberSpec("m9999", (("endpoint", "db9999:5432"),), 10)
+
+
+def test_more_than_that_is_refused() -> None:
+    """Each bound is told with what was found."""
+    resources = "".join(f"  r{n}: {{permits: {n}}}\n" for n in range(10_001))
+    members = "".join(f"m{n}: , " for n in range(10_001))
+    attributes = ", ".join(f"a{n}: 1" for n in range(65))
+    pools = "".join(f"  p{n}: {{size: 10000}}\n" for n in range(11))
+
+    assert complaints(f"semaphores:\n{resources}") == ["1: expected at most 10000 resources; found 10001"]
+    assert complaints(f"pools: {{p: {{members: {{{members}}}}}}}") == [
+        "1: pools.p.members: expected at most 10000 members; found 10001"
+    ]
+    assert complaints(f"pools: {{p: {{members: {{x: {{{attributes}}}}}}}}}") == [
+        "1: pools.p.members.x: expected at most 64 keys; found 65"
+    ]
+    assert complaints(f"pools:\n{pools}") == [
+        "1: pools: expected at most 100000 members in all pools together; found 110000"
+    ]
+    assert complaints(f"pools: {{p: {{members: {{x: {{k: {'ö' * 2049}}}}}}}}}") == [
+        f'1: pools.p.members.x.k: expected text of at most 4096 bytes; found "{"ö" * 79}…": it has 4098 bytes'
+    ]
+
+
+def test_the_hash_is_of_the_bytes(tmp_path: Path) -> None:
+    """So that any change of the file shows, and sha256sum says the same."""
+    file = tmp_path / "governor.yaml"
+    file.write_bytes(b"\xef\xbb\xbf# hello\r\n{}")
+
+    assert load(file, {}).hash == hashlib.sha256(file.read_bytes()).hexdigest()
+    assert config("{}").hash == hashlib.sha256(b"{}").hexdigest()
+
+
+def test_a_file_is_named_as_it_was_asked_for(tmp_path: Path) -> None:
+    """In the config as in its problems."""
+    file = tmp_path / "governor.yaml"
+    file.write_text("state: data")
+    assert load(file, {}).source == str(file)
+    assert load(file, {}).state == tmp_path / "data"
+
+    file.write_text("\nstate: []")
+    with pytest.raises(ConfigError) as caught:
+        load(file, {})
+    assert caught.value.problems == (
+        Problem(str(file), 2, "state", "expected a path of at most 4096 bytes; found a list"),
+    )
+
+
+def test_relative_paths_start_where_the_link_is(tmp_path: Path) -> None:
+    """A ConfigMap's file is a link into a folder that is another one after each update."""
+    (tmp_path / "..2026").mkdir()
+    (tmp_path / "..2026" / "governor.yaml").write_text("state: data")
+    (tmp_path / "governor.yaml").symlink_to(Path("..2026") / "governor.yaml")
+
+    assert load(tmp_path / "governor.yaml", {}).state == tmp_path / "data"
+
+
+def test_relative_paths_of_mere_text_start_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As those of a program that reads from a pipe do."""
+    monkeypatch.chdir(tmp_path)
+
+    assert loads("state: data", source="-", environ={}).state == tmp_path / "data"
+
+
+def test_half_a_character_in_mere_text_is_told() -> None:
+    """Text can hold what no file can."""
+    with pytest.raises(ConfigError) as caught:
+        loads("a: \ud800", source="-", environ={})
+
+    assert str(caught.value) == "-:1: this is not UTF-8 text: save the file as UTF-8"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("missing.yaml", "there is no such file"),
+        (".", "this is a folder: name the file in it"),
+        ("file/x.yaml", "there is no such file: a part of its path is not a folder"),
+        ("pipe", "it is not a regular file"),
+        ("loop", "Too many levels of symbolic links"),
+        ("x" * 300, "File name too long"),
+        ("a\0b", "no file can have this name"),
+        ("a\ud800b", "no file can have this name"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_one_problem(name: str, message: str, tmp_path: Path) -> None:
+    """Without a line, and a pipe that nobody writes to keeps nobody waiting."""
+    (tmp_path / "file").touch()
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to("loop")
+
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path / name, {})
+
+    (problem,) = caught.value.problems
+    assert (problem.line, problem.path) == (None, "")
+    assert problem.message.endswith(message)
+
+
+def test_a_file_that_may_not_be_read_is_told_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Root may read everything, so the kernel's answer is given by hand."""
+
+    def refuse(*_: object) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "open", refuse)
+
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path / "x.yaml", {})
+    assert str(caught.value) == f"{tmp_path}/x.yaml: it cannot be read: permission denied"
+
+
+def test_a_name_that_a_terminal_would_obey_is_written_out() -> None:
+    """One problem is one line, whatever the file is called."""
+    with pytest.raises(ConfigError) as caught:
+        loads("[]", source="a\nb\x1b[0m.yaml", environ={})
+
+    assert str(caught.value).startswith(r"a\nb\x1b[0m.yaml:1: expected")
+
+
+@pytest.mark.parametrize("path", [DEFAULT, *sorted(EXAMPLES.glob("*.yaml"))], ids=lambda path: path.name)
+def test_every_example_can_be_used_as_it_is(path: Path) -> None:
+    """An example with a mistake in it teaches the mistake."""
+    read = load(path, ENVIRON)
+
+    assert read.resources
+    assert read.warnings == ()
+
+
+def test_the_default_starts_for_an_ordinary_user() -> None:
+    """It needs no folder that only root can make, and nobody else can reach it."""
+    read = load(DEFAULT, ENVIRON)
+
+    assert read.listen == (TcpAddress("127.0.0.1", 7411),)
+    assert read.http == TcpAddress("127.0.0.1", 7412)
+    assert read.state == Path("/home/me/.local/state/governor")
+
+
+def test_the_default_says_what_holds_without_it() -> None:
+    """Its comments promise that these are also the values of an absent key."""
+    without = config("semaphores: {thumbnails: {permits: 4}}")
+    read = load(DEFAULT, ENVIRON)
+
+    assert read.drain_timeout == without.drain_timeout
+    assert read.resources[0] == without.resources[0]

@@ -1,0 +1,177 @@
+"""The JSON Schema knows what the loader knows, as far as a schema can."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from governor.config import DEFAULT, json_schema
+from tests.config.reading import Json, as_an_editor_sees
+
+EXAMPLES = Path(__file__).parents[2] / "config" / "examples"
+SCHEMA = json_schema()
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+
+
+def mistakes(text: str) -> list[str]:
+    """What an editor would underline."""
+    return [error.json_path for error in VALIDATOR.iter_errors(as_an_editor_sees(text))]
+
+
+def test_it_is_a_schema_of_the_draft_that_it_names() -> None:
+    """Editors choose how to read it by that."""
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    assert SCHEMA["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+
+
+@pytest.mark.parametrize("path", [DEFAULT, *sorted(EXAMPLES.glob("*.yaml"))], ids=lambda path: path.name)
+def test_every_example_passes(path: Path) -> None:
+    """What the loader takes, an editor does not underline."""
+    assert mistakes(path.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        "semaphores:\npools:\nrate_limits:\ndefaults:\n",
+        "semaphores: {a: {permits: unlimited, max_wait: 0, max_waiters: 0}}",
+        "semaphores: {a: {permits: '${N}', lease: '${L}', max_wait: '${A}${B}'}}",
+        "pools: {a: {members: {x: , y: {port: 5432, ratio: 0.5, on: true, name: z}}}}",
+        "pools: {a: {size: 0, order: fifo, quarantine: 0s, max_lifetime: 1h30m, idle_timeout: 1.5s}}",
+        "rate_limits: {a: {rate: unlimited}, b: {rate: 0/s, burst: 1}, c: {windows: [10/30s, {rate: 1/1m30s}]}}",
+        "listen: [unix:/x, {unix: x, mode: '0600', owner: me, group: 100}, {unix: y, mode: 0660}, '[::1]:1']",
+        "http: off\nstate: ~/x\ndrain_timeout: 0",
+        "http: 'off'",
+    ],
+)
+def test_what_is_legal_passes(text: str) -> None:
+    """Every form that the documentation shows."""
+    assert mistakes(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("[]", "$"),
+        ("semaphore: {}", "$"),
+        ("semaphores: []", "$.semaphores"),
+        ("semaphores: {a: 8}", "$.semaphores.a"),
+        ("semaphores: {a: }", "$.semaphores.a"),
+        ("semaphores: {a: {}}", "$.semaphores.a"),
+        ("semaphores: {a: {permit: 8, permits: 8}}", "$.semaphores.a"),
+        ("semaphores: {'': {permits: 8}}", "$.semaphores"),
+        ("semaphores: {' a': {permits: 8}}", "$.semaphores"),
+        ("semaphores: {a: {permits: eight}}", "$.semaphores.a.permits"),
+        ("semaphores: {a: {permits: '8'}}", "$.semaphores.a.permits"),
+        ("semaphores: {a: {permits: -1}}", "$.semaphores.a.permits"),
+        ("semaphores: {a: {permits: 8.5}}", "$.semaphores.a.permits"),
+        ("semaphores: {a: {permits: 2147483648}}", "$.semaphores.a.permits"),
+        ("semaphores: {a: {permits: .inf}}", "$.semaphores.a.permits"),
+        ("semaphores: {a: {permits: 8, lease: 30}}", "$.semaphores.a.lease"),
+        ("semaphores: {a: {permits: 8, lease: 0}}", "$.semaphores.a.lease"),
+        ("semaphores: {a: {permits: 8, lease: 5min}}", "$.semaphores.a.lease"),
+        ("semaphores: {a: {permits: 8, max_waiters: 1000001}}", "$.semaphores.a.max_waiters"),
+        ("defaults: {permits: 8}", "$.defaults"),
+        ("defaults: {max_wait: -1s}", "$.defaults.max_wait"),
+        ("pools: {a: {}}", "$.pools.a"),
+        ("pools: {a: {size: 1, members: {}}}", "$.pools.a"),
+        ("pools: {a: {size: 10001}}", "$.pools.a.size"),
+        ("pools: {a: {size: 1, order: random}}", "$.pools.a.order"),
+        ("pools: {a: {members: [x]}}", "$.pools.a.members"),
+        ("pools: {a: {members: {x: {max_leases: 0}}}}", "$.pools.a.members.x.max_leases"),
+        ("pools: {a: {members: {x: {tags: [y]}}}}", "$.pools.a.members.x.tags"),
+        ("rate_limits: {a: {}}", "$.rate_limits.a"),
+        ("rate_limits: {a: {rate: 100}}", "$.rate_limits.a.rate"),
+        ("rate_limits: {a: {rate: 100/sec}}", "$.rate_limits.a.rate"),
+        ("rate_limits: {a: {rate: 1/s, burst: 0}}", "$.rate_limits.a.burst"),
+        ("rate_limits: {a: {rate: 1/s, windows: [1/s]}}", "$.rate_limits.a"),
+        ("rate_limits: {a: {windows: [1/s], burst: 1}}", "$.rate_limits.a"),
+        ("rate_limits: {a: {windows: []}}", "$.rate_limits.a.windows"),
+        ("rate_limits: {a: {windows: [unlimited]}}", "$.rate_limits.a.windows[0]"),
+        ("listen: []", "$.listen"),
+        ("listen: 127.0.0.1:1", "$.listen"),
+        ("listen: [7411]", "$.listen[0]"),
+        ("listen: [localhost]", "$.listen[0]"),
+        ("listen: [{mode: '0600'}]", "$.listen[0]"),
+        ("listen: [{unix: x, mode: '0444'}]", "$.listen[0]"),
+        ("http: 7412", "$.http"),
+        ("http: false", "$.http"),
+        ("state: 3", "$.state"),
+        ("drain_timeout: 10", "$.drain_timeout"),
+    ],
+)
+def test_a_typical_mistake_is_underlined(text: str, where: str) -> None:
+    """Once, at the place of the mistake."""
+    assert where in mistakes(text)
+
+
+def test_a_variable_is_no_name() -> None:
+    """Variables stand for values alone."""
+    assert not VALIDATOR.is_valid({"semaphores": {"${A}": {"permits": 8}}})
+
+
+def test_every_key_is_explained() -> None:
+    """An editor shows the text when the pointer rests on a key."""
+    assert [where for where, schema in keys(SCHEMA) if not described(schema)] == []
+
+
+def test_every_mapping_is_closed() -> None:
+    """But for the attributes of a member, which are text."""
+    definitions = SCHEMA["$defs"]
+    assert isinstance(definitions, dict)
+
+    closed = {name: _mapping(each)["additionalProperties"] for name, each in definitions.items()}
+    assert closed.pop("Member") == {
+        "title": "text of at most 4096 bytes",
+        "anyOf": [
+            {"type": ["string", "number", "boolean"], "maxLength": 4096},
+            {"type": "string", "pattern": r"\$\{[A-Za-z_][A-Za-z0-9_]*\}"},
+        ],
+    }
+    assert set(closed.values()) == {False}
+
+
+def test_defaults_and_examples_are_legal() -> None:
+    """What an editor offers to insert can be inserted."""
+    offered = 0
+    for where, schema in keys(SCHEMA):
+        for value in [*schema.get("examples", []), *([schema["default"]] if "default" in schema else [])]:
+            part = VALIDATOR.evolve(schema={**schema, "$defs": SCHEMA["$defs"]})
+            assert part.is_valid(value), (where, value)
+            offered += 1
+    assert offered > 30
+
+
+def test_built_in_defaults_are_told_where_they_can_be_changed() -> None:
+    """In `defaults` they are what holds without it; in a resource the default depends on the file."""
+    definitions = SCHEMA["$defs"]
+    assert isinstance(definitions, dict)
+    terms = ("lease", "max_lease", "max_wait", "max_waiters")
+
+    assert [definitions["Defaults"]["properties"][key]["default"] for key in terms] == ["30s", "1d", "30s", 1000]
+    assert not any("default" in definitions["Semaphore"]["properties"][key] for key in terms)
+
+
+def keys(schema: object, where: str = "$") -> Iterator[tuple[str, dict[str, list[Json]]]]:
+    """Every key that the schema knows, with its own part of it."""
+    if isinstance(schema, dict):
+        for name, part in schema.items():
+            if name == "properties":
+                yield from ((f"{where}.{key}", each) for key, each in part.items())
+            yield from keys(part, f"{where}.{name}")
+    elif isinstance(schema, list):
+        for part in schema:
+            yield from keys(part, where)
+
+
+def described(schema: dict[str, list[Json]]) -> bool:
+    """Whether there is something to show, here or where it refers to."""
+    definitions = SCHEMA["$defs"]
+    assert isinstance(definitions, dict)
+    return "description" in definitions.get(str(schema.get("$ref")).removeprefix("#/$defs/"), schema)
+
+
+def _mapping(schema: dict[str, list[dict[str, object]]]) -> dict[str, object]:
+    return schema["anyOf"][-1] if "anyOf" in schema else dict(schema)

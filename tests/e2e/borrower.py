@@ -1,0 +1,18 @@
+"""A program of its own that borrows and then does nothing, so that a test can kill it."""
+
+import signal
+import sys
+
+from tests.e2e.client import Client, ask
+
+
+def main(address: str, *resources: str) -> None:
+    """Take one permit of each, waiting for as long as it takes; say so, and hold it."""
+    client = Client(address)
+    lease = client.stub.Acquire(ask(*resources)).lease
+    print(lease.id, flush=True)
+    signal.pause()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,207 @@
+"""A daemon of its own process, as an operator would start it, and what it leaves behind when it ends."""
+
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from prometheus_client.parser import text_string_to_metric_families
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+# For everything that is waited for; what is right takes far less, also on a busy machine.
+BOUND: Final = 30.0
+
+COMMAND: Final = (sys.executable, "-m", "governor.cli", "serve")
+
+_INFO: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} INFO    \S")
+_LISTENING: Final = re.compile(r"listening on (\S+) \(gRPC\)")
+_HTTP: Final = re.compile(r"listening on (http://\S+)")
+
+Metrics = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a daemon that did not start ended."""
+
+    code: int
+    stderr: str
+
+
+class Daemon:
+    """A running `governor serve`. Made by the ``daemon`` fixture, which also ends it and judges its log."""
+
+    def __init__(self, config: Path, state: Path, *, command: tuple[str, ...] = COMMAND) -> None:
+        self.config = config
+        self.state = state
+        self.process = subprocess.Popen(
+            [*command, "--config", str(config), "--state", str(state)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+        self._lines: list[str] = []
+        self._expected: list[str] = []
+        self._news = threading.Condition()
+        self._ended = False
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        """The process to send signals to."""
+        return self.process.pid
+
+    @property
+    def log(self) -> str:
+        """Everything it has said so far."""
+        with self._news:
+            return "".join(self._lines)
+
+    # --- the start ------------------------------------------------------------------------------------------
+
+    def wait_until_it_serves(self) -> None:
+        """It has said where it listens, and is ready."""
+        self.said(r"listening on http://")
+        until(lambda: self.page("/-/ready")[0] == 200, "it is ready")
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Where it listens for gRPC, in the order of its config, as gRPC clients take it."""
+        return tuple(_LISTENING.findall(self.log))
+
+    @property
+    def address(self) -> str:
+        """The first of them."""
+        return self.addresses[0]
+
+    # --- signals and the end --------------------------------------------------------------------------------
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it."""
+        self.process.send_signal(number)
+
+    def exit_code(self) -> int:
+        """Wait for its end, which must come within the bound."""
+        code = self.process.wait(BOUND)
+        self._reader.join(BOUND)
+        return code
+
+    def kill(self) -> None:
+        """SIGKILL: no last word, and no blame for it."""
+        self.process.kill()
+        self.process.wait(BOUND)
+        self._reader.join(BOUND)
+
+    def end(self) -> int:
+        """SIGTERM, and once more for leases that are still held; its exit code."""
+        if self.process.poll() is None:
+            self.signal(signal.SIGTERM)
+            self.said(r"SIGTERM: stopping")
+            self.signal(signal.SIGTERM)
+        return self.exit_code()
+
+    # --- the log --------------------------------------------------------------------------------------------
+
+    def said(self, pattern: str, times: int = 1) -> str:
+        """Wait until a line of its log matches, for the ``times``-th time; that line."""
+        matcher = re.compile(pattern)
+
+        def found() -> list[str]:
+            return [line for line in self._lines if matcher.search(line)]
+
+        with self._news:
+            self._news.wait_for(lambda: len(found()) >= times or self._ended, BOUND)
+            lines = found()
+            assert len(lines) >= times, f"it never said {pattern!r}:\n{''.join(self._lines)}"
+            return lines[times - 1].rstrip("\n")
+
+    def expect(self, pattern: str) -> None:
+        """A warning or an error that this test is about; all others fail it."""
+        self._expected.append(pattern)
+
+    @property
+    def blemishes(self) -> list[str]:
+        """What a daemon that works does not say: warnings, errors, tracebacks, lines of any other form."""
+        with self._news:
+            return [
+                line
+                for line in self._lines
+                if not _INFO.match(line) and not any(re.search(pattern, line) for pattern in self._expected)
+            ]
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        with self.process.stderr as stream:
+            for line in stream:
+                with self._news:
+                    self._lines.append(line)
+                    self._news.notify_all()
+        with self._news:
+            self._ended = True
+            self._news.notify_all()
+
+    # --- its pages ------------------------------------------------------------------------------------------
+
+    def page(self, path: str, headers: Mapping[str, str] | None = None) -> tuple[int, str]:
+        """Status and body of one of its HTTP pages."""
+        found = _HTTP.search(self.log)
+        assert found is not None
+        request = urllib.request.Request(found[1] + path, headers=dict(headers or {}))  # noqa: S310  (our own URL)
+        try:
+            with urllib.request.urlopen(request, timeout=BOUND) as answer:  # noqa: S310
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def metrics(self) -> Metrics:
+        """Every sample of its metrics page, by name and labels."""
+        status, text = self.page("/metrics")
+        assert status == 200
+        return {
+            (sample.name, frozenset(sample.labels.items())): sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+        }
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The one sample with this name and, among others, these labels."""
+        found = [
+            value for (sample, its), value in self.metrics().items() if sample == name and labels.items() <= dict(its).items()
+        ]
+        assert len(found) == 1, f"{len(found)} samples are {name} with {labels}"
+        return found[0]
+
+
+def serve_to_the_end(config: Path, state: Path, *, command: tuple[str, ...] = COMMAND) -> Ended:
+    """`governor serve` for a start that fails."""
+    run = subprocess.run(
+        [*command, "--config", str(config), "--state", str(state)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=BOUND,
+        check=False,
+        cwd=ROOT,
+    )
+    assert run.stdout == ""
+    return Ended(run.returncode, run.stderr)
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    """Look again and again, for a bounded time, until it holds."""
+    end = time.monotonic() + BOUND
+    while not condition():
+        assert time.monotonic() < end, f"it never came to pass that {what}"
+        time.sleep(0.005)
