@@ -5,6 +5,7 @@ The clock of these tests stands still: no lease ever expires, so nothing is free
 
 import asyncio
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import grpc
@@ -165,9 +166,9 @@ async def test_grpc_aio_sends_in_the_way_that_is_watched(governor: World, monkey
     seen: list[bool] = []
     judge = delivery._judge
 
-    def spy(batch: "asyncio.Future[None]", undelivered: object) -> None:
+    def spy(undelivered: Callable[[], None], batch: "asyncio.Future[None]") -> None:
         seen.append(batch.exception() is None)
-        judge(batch, lambda: None)
+        judge(undelivered, batch)
 
     monkeypatch.setattr(delivery, "_judge", spy)
 
@@ -175,6 +176,35 @@ async def test_grpc_aio_sends_in_the_way_that_is_watched(governor: World, monkey
 
     await until(lambda: bool(seen))
     assert seen == [True]
+
+
+async def test_a_task_that_ends_without_sending(caplog: pytest.LogCaptureFixture) -> None:
+    """When the server stopped under a handler's feet, nothing was sent; that is no riddle."""
+    taken_back: list[bool] = []
+
+    async def handler() -> None:
+        delivery.watch(lambda: taken_back.append(True))
+
+    await asyncio.ensure_future(handler())
+    await until(lambda: bool(taken_back))
+
+    assert not caplog.records
+
+
+async def test_an_unknown_way_to_send_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Then nothing is taken back that may have arrived, and the log does not fill with it."""
+    delivery._complain.cache_clear()
+    taken_back: list[bool] = []
+
+    async def handler() -> None:
+        delivery.watch(lambda: taken_back.append(True))
+        await asyncio.sleep(0)  # waits for the next turn of the loop, not for a future
+
+    await asyncio.gather(handler(), handler())
+
+    assert not taken_back
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    delivery._complain.cache_clear()
 
 
 async def test_a_reply_into_a_cancelled_call_is_noticed(governor: World, monkeypatch: pytest.MonkeyPatch) -> None:
