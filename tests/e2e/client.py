@@ -65,9 +65,7 @@ class Client:
         request_id: str = "",
     ) -> pb.Lease:
         """A lease; raises grpc.RpcError for a refusal."""
-        request = ask(
-            *resources, permits=permits, wait=wait, lease=lease, client=client, request_id=request_id
-        )
+        request = ask(*resources, permits=permits, wait=wait, lease=lease, client=client, request_id=request_id)
         return self.stub.Acquire(request, timeout=BOUND).lease
 
     def wait_in_line(self, request: pb.AcquireRequest) -> "Waiting":
@@ -205,5 +203,3 @@ class Refusal:
                 self.retry = retry.retry_delay.ToNanoseconds() / 1e9
             elif detail.Unpack(bad):
                 self.field = bad.field_violations[0].field
-
-
