@@ -30,8 +30,7 @@ def semaphore(stage: Stage) -> None:
     """Four workers, two permits."""
     stage.title("A semaphore: four workers, two permits of thumbnails")
     workers = [f"worker-{number}" for number in (1, 2, 3, 4)]
-    for worker in workers:
-        stage.enter(worker, "make_thumbnail")
+    stage.enter("make_thumbnail", *workers)
     seen = list(stage.events())
 
     stage.claim("each of the four had one", holds=sorted(who(seen, "granted")) == workers)
@@ -41,8 +40,7 @@ def semaphore(stage: Stage) -> None:
 def pool(stage: Stage) -> None:
     """Three readers, two connections."""
     stage.title("A pool: three readers, two connections of orders-db")
-    for number in (1, 2, 3):
-        stage.enter(f"reader-{number}", "read_orders")
+    stage.enter("read_orders", "reader-1", "reader-2", "reader-3")
     seen = list(stage.events())
     by_member = {event.member: [each for each in seen if each.member == event.member] for event in seen if event.member}
 
@@ -53,8 +51,7 @@ def pool(stage: Stage) -> None:
 def rate_limit(stage: Stage) -> None:
     """Nine calls at five a second, three at once."""
     stage.title("A rate limit: three callers, five calls of payments-api a second")
-    for number in (1, 2, 3):
-        stage.enter(f"caller-{number}", "call_payments")
+    stage.enter("call_payments", "caller-1", "caller-2", "caller-3")
     seen = list(stage.events())
     calls = len(who(seen, "granted"))
     # From before the first ask until after the last grant: no call can have been outside.
@@ -67,10 +64,9 @@ def rate_limit(stage: Stage) -> None:
 def crash(stage: Stage) -> None:
     """The holder is killed, and the next in line gets its permit."""
     stage.title("A crash: one importer holds nightly-import, and the next one waits")
-    stage.enter("importer-1", "import_for_ever")
+    stage.enter("import_for_ever", "importer-1")
     dead = stage.until("granted", "importer-1")
-    stage.enter("importer-2", "import_once")
-    stage.until("asks", "importer-2")
+    stage.enter("import_once", "importer-2")
     stage.line_of("nightly-import", 1)
     stage.say("importer-2", "stands in line for nightly-import")
     stage.until("renews", "importer-1")

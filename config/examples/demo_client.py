@@ -30,28 +30,29 @@ class Client:
         self.governor = GovernorStub(grpc.insecure_channel(address))
 
     @contextmanager
-    def permit(self, resource: str) -> Iterator[pb.Lease]:
+    def permit(self, resource: str, *, seconds: int | None = None) -> Iterator[pb.Lease]:
         """Hold one permit: wait in line for it, and give it back whatever happens in between."""
-        lease = self.acquire(resource)
+        lease = self.acquire(resource, seconds=seconds)
         try:
             yield lease
         finally:
             self.tell("releases", resource, lease)
             self.governor.Release(pb.ReleaseRequest(lease_ids=[lease.id]))
 
-    def acquire(self, resource: str) -> pb.Lease:
-        """Wait in line for one permit, for at most 30 s."""
+    def acquire(self, resource: str, *, seconds: int | None = None) -> pb.Lease:
+        """Wait in line for one permit, for at most 30 s. The lease lasts ``seconds``, or what the config says."""
         self.tell("asks", resource)
         ask = pb.AcquireRequest(
             client=self.name,
             claims=[pb.Claim(resource=resource, permits=1)],
             wait=Duration(seconds=30),
+            lease=None if seconds is None else Duration(seconds=seconds),
         )
         lease = self.governor.Acquire(ask).lease
         self.tell("granted", resource, lease)
         return lease
 
-    def tell(self, what: str, resource: str, lease: pb.Lease | None = None) -> None:
+    def tell(self, what: str, resource: str = "", lease: pb.Lease | None = None) -> None:
         """A line for whoever started this process; all processes of a machine share the clock."""
         event = {"at": time.monotonic(), "who": self.name, "what": what, "resource": resource}
         if lease is not None:
@@ -88,8 +89,8 @@ def import_for_ever(client: Client) -> None:
 
 
 def import_once(client: Client) -> None:
-    """The next in line; it works until a line on stdin says that it is done."""
-    with client.permit("nightly-import"):
+    """Who cannot renew asks for a lease that is long enough: here, until a line on stdin says to end."""
+    with client.permit("nightly-import", seconds=60):
         sys.stdin.readline()
 
 
@@ -99,4 +100,8 @@ PARTS: Final[dict[str, Callable[[Client], None]]] = {
 
 if __name__ == "__main__":
     where, who, part = sys.argv[1:]
-    PARTS[part](Client(where, who))
+    client = Client(where, who)
+    # All clients of a scene begin together, however long each took to start.
+    client.tell("ready")
+    sys.stdin.readline()
+    PARTS[part](client)

@@ -3,6 +3,7 @@
 It knows processes and the terminal. It must never know what is played on it: that is demo.py.
 """
 
+import functools
 import json
 import os
 import queue
@@ -96,12 +97,24 @@ class Stage:
                 found |= {key: where for key, where in match.groupdict().items() if where}
         return found["grpc"], found["http"]
 
-    def enter(self, who: str, part: str) -> None:
-        """Start a client."""
-        client = self._spawn(sys.executable, str(HERE / "demo_client.py"), self.address, who, part)
-        self._clients[who] = client
-        # The empty line at its end says that this client has nothing more to tell.
-        follow(client.stdout, lambda line: self._told.put(Event(**json.loads(line)) if line else who))
+    def enter(self, part: str, *names: str) -> None:
+        """Start clients, and let them begin once all are ready."""
+        for who in names:
+            client = self._spawn(sys.executable, str(HERE / "demo_client.py"), self.address, who, part)
+            self._clients[who] = client
+            follow(client.stdout, functools.partial(self._hear, who))
+        missing = set(names)
+        for event in self.events():
+            if event.what == "ready":
+                missing.discard(event.who)
+            if not missing:
+                break
+        for who in names:
+            self.cue(who)
+
+    def _hear(self, who: str, line: str) -> None:
+        """The empty line at the end says that this client has nothing more to tell."""
+        self._told.put(Event(**json.loads(line)) if line else who)
 
     def leave(self, who: str) -> None:
         """Wait for a client that has told everything; it must have ended well."""
@@ -116,11 +129,19 @@ class Stage:
 
     def kill(self, who: str) -> float:
         """End a client as the kernel does when memory runs short: it cannot say goodbye. Gives the instant."""
-        self.say("demo", f"$ kill -KILL {who}")
         at = time.monotonic()
         client = self._clients.pop(who)
         client.send_signal(signal.SIGKILL)
         client.wait(PATIENCE)
+        others = []
+        while (told := waited_for(self._told)) != who:
+            if isinstance(told, Event) and told.who == who:
+                self._show(told)
+            else:
+                others.append(told)
+        for told in others:
+            self._told.put(told)
+        self.say("demo", f"$ kill -KILL {who}", at=at)
         return at
 
     def events(self) -> Iterator[Event]:
@@ -128,11 +149,14 @@ class Stage:
         while self._clients:
             told = waited_for(self._told)
             if isinstance(told, Event):
-                if told.what != "asks":
-                    self.say(told.who, str(told), at=told.at)
+                self._show(told)
                 yield told
             elif told in self._clients:
                 self.leave(told)
+
+    def _show(self, event: Event) -> None:
+        if event.what not in {"ready", "asks"}:
+            self.say(event.who, str(event), at=event.at)
 
     def until(self, what: str, who: str) -> Event:
         """Go on until a client has told this."""

@@ -44,7 +44,7 @@ class Settings:
             return _where(self.address, "--address")
         if named := os.environ.get(ENVIRONMENT):
             return _where(named, ENVIRONMENT)
-        if DEFAULT_SOCKET.exists():
+        if _is_there(DEFAULT_SOCKET):
             return _where(f"unix:{DEFAULT_SOCKET}", "default")
         return _where(DEFAULT_TCP, "default")
 
@@ -65,6 +65,14 @@ def _where(text: str, source: str) -> Where:
     except AddressError as error:
         raise CommandError(Exit.USAGE, f"{source} {text!r} is no address: {error}") from error
     return Where(address, source)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except PermissionError:
+        # The folder of the socket is for others; loopback may still be for everybody.
+        return False
 
 
 with_settings = click.make_pass_decorator(Settings, ensure=True)

@@ -22,7 +22,7 @@ PATH = click.Path(path_type=Path)
     metavar="FILE",
     help="The YAML. Default: built-in settings that declare no resources.",
 )
-@click.option("--state", type=PATH, metavar="DIR", help="Where leases are kept. Default: as the config says.")
+@click.option("--state", type=PATH, metavar="DIR", help="The state folder. Default: as the config says.")
 def serve(*, config: Path | None, state: Path | None) -> int:
     """Run the daemon until Ctrl-C or SIGTERM.
 

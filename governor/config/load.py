@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from governor.address import Address, TcpAddress, UnixAddress
 from governor.config.accepts import OURS, REPORTED, Context
 from governor.config.document import MAX_BYTES, read
-from governor.config.models import File
+from governor.config.models import DEFAULT_STATE, File
 from governor.config.nodes import ListNode, MappingNode, Node
 from governor.config.problems import Problems, Trail
 from governor.config.variables import Variables
@@ -93,13 +93,19 @@ def _config(data: bytes, source: str, folder: Path, environ: Mapping[str, str]) 
     return Config(
         listen=file.listen,
         http=file.http,
-        state=file.state,
+        state=file.state if "state" in file.model_fields_set else _default_state(environ),
         drain_timeout=file.drain_timeout,
         resources=resources,
         source=source,
         hash=hashlib.sha256(data).hexdigest(),
         warnings=tuple(warning for address in file.listen if (warning := _warning(address))),
     )
+
+
+def _default_state(environ: Mapping[str, str]) -> Path:
+    """Where a user can write; a system service without a home has its own place."""
+    home = environ.get("HOME")
+    return Path(home, DEFAULT_STATE.removeprefix("~/")) if home else Path("/var/lib/governor")
 
 
 def _file(data: bytes, folder: Path, environ: Mapping[str, str], problems: Problems) -> File | None:

@@ -34,12 +34,10 @@ from governor.core.types import SECOND, Nanos
 MAX_RESOURCES: Final = 10_000
 MAX_MEMBERS_IN_ALL: Final = 100_000
 
-DEFAULT_LISTEN: Final = (
-    UnixAddress(Path("/run/governor/governor.sock")),
-    TcpAddress("127.0.0.1", 7411),
-)
+# What an ordinary user can have: the least file there is must start.
+DEFAULT_LISTEN: Final = (TcpAddress("127.0.0.1", 7411),)
 DEFAULT_HTTP: Final = TcpAddress("127.0.0.1", 7412)
-DEFAULT_STATE: Final = Path("/var/lib/governor")
+DEFAULT_STATE: Final = "~/.local/state/governor"
 DEFAULT_DRAIN_TIMEOUT: Final[Nanos] = 10 * SECOND
 
 # The sections of resources. A name is used in one of them only.
@@ -126,7 +124,7 @@ class File(Declared):
         TcpAddress | None,
         TCP_OR_OFF,
         Field(
-            description="Where /metrics, health and the status page are served: host:port, or off.",
+            description="Where /metrics and health are served: host:port, or off.",
             examples=["127.0.0.1:7412", "off"],
             json_schema_extra={"default": str(DEFAULT_HTTP)},
         ),
@@ -136,11 +134,11 @@ class File(Declared):
         PATH,
         Field(
             description="The folder of the durable state. A relative one starts from the folder of this file, ~/ "
-            " from your own.",
+            "from your own.",
             examples=["/var/lib/governor", "~/.local/state/governor"],
-            json_schema_extra={"default": str(DEFAULT_STATE)},
+            json_schema_extra={"default": DEFAULT_STATE},
         ),
-    ] = DEFAULT_STATE
+    ] = Path(DEFAULT_STATE)
     drain_timeout: Annotated[
         Nanos,
         LENGTH_OR_ZERO,

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 MAX_NAME: Final = 200
 MAX_TEXT: Final = 4096
 UNLIMITED: Final = "unlimited"
+# The largest number of a user or a group; the one after it means nobody in particular.
+MAX_ACCOUNT: Final = 2**32 - 2
+_ACCOUNT: Final = r"[^-\s:/][^\s:/]{0,63}"
 # What the daemon itself must be allowed to do with its socket.
 OWNER: Final = 0o600
 
@@ -131,10 +134,12 @@ def _text(scalar: Scalar, _: Context) -> str:
 
 
 def _account(scalar: Scalar, _: Context) -> str | int:
-    if not re.fullmatch(r"[^\s:/]{1,64}", scalar.text) or not scalar.text.isprintable():
+    text = scalar.text
+    if re.fullmatch(r"[0-9]{1,10}", text) and int(text) <= MAX_ACCOUNT:
+        return int(text)
+    if scalar.typed or text.isdecimal() or not text.isprintable() or not re.fullmatch(_ACCOUNT, text):
         raise HintError
-    # Ten digits hold every number that an account can have; names of digits alone do not exist.
-    return int(scalar.text) if re.fullmatch(r"[0-9]{1,10}", scalar.text) else scalar.text
+    return text
 
 
 def _mode(scalar: Scalar, _: Context) -> int:
@@ -155,7 +160,12 @@ TEXT: Final = Accepts(
 ACCOUNT: Final = Accepts(
     "a name or a number as in /etc/passwd or /etc/group",
     _account,
-    {"anyOf": [{"type": "string", "pattern": r"^[^\s:/]{1,64}$"}, {"type": "integer", "minimum": 0}]},
+    {
+        "anyOf": [
+            {"type": "string", "pattern": f"^{_ACCOUNT}$"},
+            {"type": "integer", "minimum": 0, "maximum": MAX_ACCOUNT},
+        ]
+    },
 )
 # YAML 1.2 calls 0660 the number 660, so an editor may see either.
 MODE: Final = Accepts(

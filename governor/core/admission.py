@@ -13,12 +13,13 @@ Wants = list[tuple[Resource, int]]
 def malformed(event: Acquire) -> Denial | None:
     """What makes no sense about it, whatever the resources are."""
     claims = event.claims
-    if not 1 <= len(claims) <= MAX_CLAIMS:
+    count = len(claims)
+    if not 1 <= count <= MAX_CLAIMS:
         return _bad("claims", f"1 to {MAX_CLAIMS} claims")
     for claim in claims:
-        if claim.permits < 1 or claim.permits > MAX_PERMITS or claim.key:
+        if not 1 <= claim.permits <= MAX_PERMITS or claim.key:
             return _bad_claim(claims)
-    if len(claims) > 1 and len({claim.resource for claim in claims}) < len(claims):
+    if count > 1 and len({claim.resource for claim in claims}) < count:
         return _bad_claim(claims)
     if event.wait is not None and event.wait < 0:
         return _bad("wait", "a length of 0 or more")

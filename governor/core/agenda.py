@@ -18,7 +18,7 @@ from governor.core.types import Nanos
 NEVER: Final[Nanos] = 2**200  # later than any instant
 
 _BUCKET_BITS: Final = 28  # 2**28 ns, about 0.27 s
-_SLACK: Final = 64  # dead entries that are not worth a sweep
+_SLACK: Final = 64  # dead entries, or empty buckets, that are not worth a sweep
 
 
 class Agenda:
@@ -28,14 +28,16 @@ class Agenda:
     is nothing to do.
     """
 
-    __slots__ = ("_buckets", "_empty", "_front", "_front_number", "_order", "bound")
+    __slots__ = ("_buckets", "_front", "_front_number", "_order", "_sweep_at", "bound")
 
     def __init__(self) -> None:
         self.bound = NEVER
+        # By number, the instant without its last bits; one that has become empty stays until it comes up or is swept.
         self._buckets: dict[int, dict[int, Nanos]] = {}
-        # A heap of the numbers of all buckets, also of those that have become empty.
+        # A heap of the numbers of all buckets.
         self._order: list[int] = []
-        self._empty = 0
+        # How many buckets there may be before the empty ones are swept.
+        self._sweep_at = _SLACK
         # The front bucket put in order: a heap of (due, key), also of entries that were dropped since.
         self._front: list[tuple[Nanos, int]] = []
         self._front_number: int | None = None
@@ -50,11 +52,7 @@ class Agenda:
         number = due >> _BUCKET_BITS
         bucket = self._buckets.get(number)
         if bucket is None:
-            self._buckets[number] = {key: due}
-            heappush(self._order, number)
-            return
-        if not bucket:
-            self._empty -= 1
+            bucket = self._open(number)
         bucket[key] = due
         if number == self._front_number:
             heappush(self._front, (due, key))
@@ -63,12 +61,7 @@ class Agenda:
 
     def drop(self, key: int, due: Nanos) -> None:
         """Take off ``key``, which was added with ``due``. Raises KeyError when it is not there."""
-        bucket = self._buckets[due >> _BUCKET_BITS]
-        del bucket[key]
-        if not bucket:
-            self._empty += 1
-            if self._empty > len(self._buckets) - self._empty + _SLACK:
-                self._sweep()
+        del self._buckets[due >> _BUCKET_BITS][key]
 
     def first(self) -> tuple[Nanos, int] | None:
         """The earliest entry as (due, key); it stays on the agenda."""
@@ -79,7 +72,6 @@ class Agenda:
             if not bucket:
                 heappop(order)
                 del self._buckets[number]
-                self._empty -= 1
                 continue
             if number != self._front_number:
                 self._sort(number)
@@ -92,6 +84,14 @@ class Agenda:
         self.bound = NEVER
         return None
 
+    def _open(self, number: int) -> dict[int, Nanos]:
+        """A new bucket."""
+        if len(self._buckets) >= self._sweep_at:
+            self._sweep()
+        bucket = self._buckets[number] = {}
+        heappush(self._order, number)
+        return bucket
+
     def _sort(self, number: int) -> None:
         """Make this bucket the front one, without dead entries."""
         self._front = [(due, key) for key, due in self._buckets[number].items()]
@@ -99,9 +99,9 @@ class Agenda:
         self._front_number = number
 
     def _sweep(self) -> None:
-        """Forget empty buckets: there are more of them than of the others."""
+        """Forget empty buckets; not again before there are twice as many buckets as are left."""
         self._buckets = {number: bucket for number, bucket in self._buckets.items() if bucket}
         self._order = list(self._buckets)
         heapify(self._order)
-        self._empty = 0
+        self._sweep_at = 2 * len(self._buckets) + _SLACK
         self._front_number = None

@@ -52,25 +52,25 @@ class Engine:
         lending = self._lending
         if now >= lending.agenda.bound:
             self._catch_up(now, effects)
-        match event:
-            case Acquire():
-                self._acquire(event, now, effects)
-            case Release():
-                self._release(event, now, effects)
-            case Renew():
-                self._renew(event, now, effects)
-            case Abandon():
-                self._abandon(event, now, effects)
-            case Wake():
-                pass
-            case Reconfigure():
-                self._reconfigure(event, now, effects)
-            case Drain():
-                self._drain(now, effects)
-            case ReserveIds():
-                self._reserve(event)
-            case _:
-                assert_never(event)
+        # Not a match, which makes a tuple for each case that it looks at: 0.2 us in a pair of acquire and release.
+        if isinstance(event, Acquire):
+            self._acquire(event, now, effects)
+        elif isinstance(event, Release):
+            self._release(event, now, effects)
+        elif isinstance(event, Renew):
+            self._renew(event, now, effects)
+        elif isinstance(event, Abandon):
+            self._abandon(event, now, effects)
+        elif isinstance(event, Wake):
+            pass
+        elif isinstance(event, Reconfigure):
+            self._reconfigure(event, now, effects)
+        elif isinstance(event, Drain):
+            self._drain(now, effects)
+        elif isinstance(event, ReserveIds):
+            self._reserve(event)
+        else:
+            assert_never(event)
         if lending.touched:
             lending.settle(now, effects)
         return effects
@@ -233,10 +233,8 @@ class Engine:
 
     def _not_live(self, lease_id: LeaseId, now: Nanos) -> LeaseResult:
         """The answer about a lease that has ended or never was."""
-        lease = self._lending.leases.remembered(lease_id)
-        if lease is None:
-            return LeaseResult(lease_id, LeaseState.UNKNOWN)
-        return LeaseResult(lease_id, LeaseState.ENDED, ended=lease.ended(now))
+        ended = self._lending.leases.remembered(lease_id, now)
+        return LeaseResult(lease_id, LeaseState.UNKNOWN if ended is None else LeaseState.ENDED, ended=ended)
 
     # --- time and operators ---------------------------------------------------------------------------------
 

@@ -55,7 +55,6 @@ class Leases:
         "exhausted",
         "live",
         "next_id",
-        "remembered",
     )
 
     def __init__(self, agenda: Agenda, first_id: LeaseId) -> None:
@@ -63,10 +62,11 @@ class Leases:
         self.exhausted = True
         self._ceiling = first_id - 1
         self._live: dict[LeaseId, Lease] = {}
-        self._ended: dict[LeaseId, Lease] = {}
-        # The live lease, and the ended one that is remembered. Bound once: they are asked on the hottest path.
+        # The live lease of an id. Bound once: it is asked on the hottest path.
         self.live: Callable[[LeaseId], Lease | None] = self._live.get
-        self.remembered: Callable[[LeaseId], Lease | None] = self._ended.get
+        # Why and when those that are remembered ended. The lease itself is kept only if something stands for it yet:
+        # ten thousand whole ones would be 10 MB that every pair of acquire and release walks through.
+        self._ended: dict[LeaseId, tuple[EndReason, Nanos, Lease | None]] = {}
         # The ids in _ended, oldest first: the dict alone would take ever longer to find its oldest entry.
         self._ended_order: deque[LeaseId] = deque()
         self._agenda = agenda
@@ -76,6 +76,11 @@ class Leases:
 
     def __iter__(self) -> Iterator[Lease]:
         return iter(self._live.values())
+
+    def remembered(self, lease_id: LeaseId, now: Nanos) -> Ended | None:
+        """Why and how long ago a lease ended; None when it lives, is forgotten or never was."""
+        memory = self._ended.get(lease_id)
+        return None if memory is None else Ended(memory[0], now - memory[1])
 
     def reserve(self, ceiling: LeaseId) -> None:
         """Ids up to ``ceiling`` may be given out; the ceiling never falls."""
@@ -93,7 +98,7 @@ class Leases:
         """A new lease, with the next id; without a ``deadline`` it only stands for what was spent."""
         lease_id = self.next_id
         assert not self.exhausted, "I7: an id was given out that the next start may give out again"
-        self.next_id = LeaseId(lease_id + 1)
+        self.next_id += 1  # type: ignore[assignment]  # LeaseId(...) would be a call
         if lease_id >= self._ceiling:
             self.exhausted = True
         lease = Lease(lease_id, ask, grants, taken, now, deadline)
@@ -120,10 +125,9 @@ class Leases:
             self._agenda.drop(lease.id, lease.deadline)
         lease.end = reason
         lease.ended_at = now
-        self._ended[lease.id] = lease
+        kept = lease if lease.deadline is None or lease.ask.event.request_id else None
+        self._ended[lease.id] = (reason, now, kept)
         self._ended_order.append(lease.id)
         if len(self._ended_order) > REMEMBERED:
-            forgotten = self._ended.pop(self._ended_order.popleft())
-            if forgotten.ask.event.request_id or forgotten.deadline is None:
-                return forgotten
+            return self._ended.pop(self._ended_order.popleft())[2]
         return None

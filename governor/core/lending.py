@@ -75,9 +75,9 @@ class Lending:
         self.register.enter(ask, lease)
         if deadline is None and (forgotten := self.leases.finish(lease, EndReason.SPENT, now)):
             self.register.forget(forgotten.ask, forgotten)
-        repeated = False
+        waited, client, repeated = now - ask.since, ask.event.client, False
         for ticket in ask.tickets:
-            effects.append(granted(ticket, lease, repeated=repeated))
+            effects.append(Granted(ticket, lease.id, lease.grants, deadline, waited, client, repeated))
             repeated = True
 
     def end(self, lease: Lease, reason: EndReason, outcome: Outcome | None, now: Nanos, effects: list[Effect]) -> None:

@@ -1,6 +1,6 @@
 """What the engine shows of itself: frozen records, made at one instant.
 
-It knows numbers only. Metrics, the CLI and the status page read these and nothing else of the engine.
+It knows numbers only. Metrics and the CLI read these and nothing else of the engine.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The HTTP side: metrics, liveness, readiness and the status page."""
+"""The HTTP side: metrics, liveness and readiness."""
 
 from governor.http.pages import Pages
 from governor.http.server import HttpServer, serve

@@ -1,5 +1,6 @@
 """A daemon that says what a test tells it to, on a real socket, and a way to run `governor` against it."""
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from grpc_status import rpc_status
 from governor.cli.main import main
 from governor.v1 import governor_pb2 as pb
 from governor.v1.governor_pb2_grpc import GovernorServicer, add_GovernorServicer_to_server
+from tests.cli.daemon import Daemon, serving
 
 
 @dataclass(slots=True, frozen=True)
@@ -160,3 +162,34 @@ def fake(tmp_path: Path) -> Iterator[Fake]:
         finally:
             script.hold.set()
             server.stop(None).wait()
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """One daemon for all tests that leave it as they found it."""
+    with serving(tmp_path_factory.mktemp("daemon")) as daemon:
+        yield daemon
+
+
+@pytest.fixture
+def daemon(shared: Daemon, monkeypatch: pytest.MonkeyPatch, run: Run) -> Daemon:
+    """The shared one, which the environment names."""
+    monkeypatch.setenv("GOVERNOR_ADDRESS", shared.address)
+    return shared
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> Iterator[Daemon]:
+    """A daemon that the test may treat as it likes."""
+    with serving(tmp_path) as daemon:
+        monkeypatch.setenv("GOVERNOR_ADDRESS", daemon.address)
+        yield daemon
+
+
+def lease_of(run: Run, *arguments: str) -> int:
+    """The id of a lease that is granted."""
+    ended = run("acquire", *arguments, "-o", "json")
+    assert ended.exit == 0, ended.err
+    lease = json.loads(ended.out)["lease"]
+    assert isinstance(lease, int)
+    return lease

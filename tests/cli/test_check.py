@@ -8,7 +8,7 @@ import pytest
 
 from governor.config import json_schema
 from tests.cli.conftest import Run
-from tests.cli.test_process import BOUND, COMMAND, ROOT
+from tests.cli.process import BOUND, COMMAND, ROOT
 
 GOOD = """\
 semaphores:

@@ -1,49 +1,23 @@
 """What only a process of its own shows: signals, broken pipes, encodings, and what start-up costs."""
 
+import fcntl
 import os
+import pty
 import signal
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
+import click
 import pytest
 
 from governor.v1 import governor_pb2 as pb
 from tests.cli.conftest import Fake
-
-ROOT = Path(__file__).resolve().parent.parent.parent
-COMMAND = (sys.executable, "-m", "governor.cli")
-# For everything that is waited for; what is right takes far less.
-BOUND = 30
-
-
-@contextmanager
-def running(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """`governor` in the background; it does not outlive the test."""
-    with subprocess.Popen(
-        [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def ended(*arguments: str, stdout: int = subprocess.PIPE, **environment: str) -> subprocess.CompletedProcess[str]:
-    """`governor`, run to its end."""
-    return subprocess.run(
-        [*COMMAND, *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=stdout,
-        stderr=subprocess.PIPE,
-        text=True,
-        timeout=BOUND,
-        check=False,
-        cwd=ROOT,
-        env={**os.environ, **environment},
-    )
+from tests.cli.process import BOUND, COMMAND, ROOT, ended, running
 
 
 @contextmanager
@@ -124,6 +98,45 @@ def test_without_any_output_the_exit_code_still_speaks() -> None:
     assert subprocess.run(["sh", "-c", line], timeout=BOUND, check=False, cwd=ROOT).returncode == 3
 
 
+def on_terminal(*arguments: str, width: int, **environment: str) -> str:
+    """What `governor` writes to a terminal of so many columns."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+    with os.fdopen(ours, "rb", buffering=0) as terminal:
+        try:
+            run = ended(*arguments, stdout=theirs, **environment)
+            assert (run.returncode, run.stderr) == (0, "")
+        finally:
+            os.close(theirs)
+        written = b""
+        # Linux ends it with an error once nobody has the other side open.
+        with suppress(OSError):
+            while piece := terminal.read(4096):
+                written += piece
+    return written.decode().replace("\r\n", "\n")
+
+
+def test_a_terminal_gets_a_table_that_fits(fake: Fake) -> None:
+    """A bold header unless NO_COLOR is set, and a name that is too long for its column on a line of its own."""
+    fake.script.resources = [
+        pb.Resource(name="thumbnails", kind="semaphore", capacity=8, available=8),
+        pb.Resource(name="tenants/eu-west-1/exports", kind="semaphore", capacity=2, available=2),
+    ]
+    bold = on_terminal("status", width=80, GOVERNOR_ADDRESS=fake.address)
+    plain = on_terminal("status", width=80, GOVERNOR_ADDRESS=fake.address, NO_COLOR="1")
+    wide = on_terminal("status", width=120, GOVERNOR_ADDRESS=fake.address, NO_COLOR="1")
+
+    assert plain.splitlines() == [
+        "NAME        KIND       CAPACITY  IN USE  AVAILABLE  WAITERS  OLDEST  LEASES",
+        "thumbnails  semaphore         8       0          8        0       -       0",
+        "tenants/eu-west-1/exports",
+        "            semaphore         2       0          2        0       -       0",
+    ]
+    assert bold.startswith("\x1b[1mNAME")
+    assert click.unstyle(bold) == plain
+    assert "tenants/eu-west-1/exports  semaphore" in wide
+
+
 def test_a_name_that_the_terminal_cannot_show_is_escaped(fake: Fake) -> None:
     """An encoding without the characters ends no command, and loses nothing."""
     fake.script.resources = [pb.Resource(name="資源", kind="semaphore", capacity=1, available=1)]
@@ -168,3 +181,11 @@ def test_version_loads_neither_grpc_nor_the_daemon() -> None:
 
     assert "governor.cli.version" in loaded
     assert loaded.isdisjoint({"grpc", "pydantic", "rich", "yaml", "governor.daemon"})
+
+
+def test_serve_does_not_load_what_draws_tables() -> None:
+    """The daemon starts without it, and keeps none of it in memory."""
+    loaded = imported_by("import governor.cli.commands, governor.daemon")
+
+    assert "governor.core.engine" in loaded
+    assert not any(module.partition(".")[0] in {"rich", "hypothesis", "pytest"} for module in loaded)

@@ -1,1 +1,1 @@
-"""Metrics exposition, health endpoints and the status page."""
+"""Metrics exposition and health endpoints."""

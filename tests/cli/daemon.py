@@ -1,0 +1,105 @@
+"""The daemon as a process of its own, for tests that speak with a real one."""
+
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+
+from governor.v1 import governor_pb2 as pb
+from governor.v1.governor_pb2_grpc import GovernorStub
+from tests.cli.process import BOUND, COMMAND, ROOT
+
+YAML = """\
+listen: [unix:{folder}/g.sock, 127.0.0.1:0]
+http: off
+state: {folder}/state
+drain_timeout: 30s
+semaphores:
+  thumbnails: {{permits: 2}}
+  "a/b & c, größe": {{permits: 1}}
+  hurried: {{permits: 1, max_wait: 100ms}}
+  crowded: {{permits: 1, max_waiters: 1}}
+pools:
+  orders-db:
+    members:
+      primary: {{endpoint: "db1:5432"}}
+      replica: {{endpoint: "db2:5432"}}
+rate_limits:
+  payments-api: {{rate: 1/h, burst: 5}}
+"""
+
+
+@dataclass(slots=True)
+class Daemon:
+    """A daemon in the background, and what it has said."""
+
+    process: subprocess.Popen[str]
+    config: Path
+    address: str
+    said: list[str]
+
+    def stop(self, number: signal.Signals) -> None:
+        """Send a signal."""
+        self.process.send_signal(number)
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[Daemon]:
+    """`governor serve`, from the moment it listens."""
+    config = folder / "governor.yaml"
+    config.write_text(YAML.format(folder=folder))
+    with subprocess.Popen(
+        [*COMMAND, "serve", "--config", str(config)], stderr=subprocess.PIPE, text=True, cwd=ROOT
+    ) as process:
+        daemon = Daemon(process, config, f"unix:{folder}/g.sock", [])
+        assert process.stderr is not None
+        try:
+            for line in process.stderr:
+                daemon.said.append(line)
+                if "listening on 127.0.0.1:" in line:
+                    break
+            yield daemon
+        finally:
+            process.kill()
+
+
+def serve(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """A daemon that will not start."""
+    return subprocess.run(
+        [*COMMAND, "serve", *arguments], capture_output=True, text=True, timeout=BOUND, check=False, cwd=ROOT
+    )
+
+
+def resources(address: str) -> dict[str, pb.Resource]:
+    """What the daemon lists, by name, over plain gRPC."""
+    with grpc.insecure_channel(address) as channel:
+        listed = GovernorStub(channel).ListResources(pb.ListResourcesRequest(), timeout=BOUND)
+    return {entry.name: entry for entry in listed.resources}
+
+
+def stands_in_line(address: str, name: str) -> None:
+    """Returns once somebody waits."""
+    late = time.monotonic() + BOUND
+    while resources(address)[name].waiters == 0:
+        assert time.monotonic() < late, f"nobody came to wait for {name}"
+        time.sleep(0.01)
+
+
+@contextmanager
+def once_in_line(daemon: Daemon, name: str, number: signal.Signals) -> Iterator[None]:
+    """Sends the daemon a signal as soon as somebody waits, while the body goes on."""
+
+    def send() -> None:
+        stands_in_line(daemon.address, name)
+        daemon.stop(number)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    yield
+    thread.join()

@@ -1,0 +1,118 @@
+"""`governor serve`: how it starts, refuses to start, drains, ends, and is missed."""
+
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from governor.cli import connection
+from tests.cli.conftest import Run, lease_of
+from tests.cli.daemon import Daemon, once_in_line, serve
+from tests.cli.process import BOUND
+
+
+def test_serve_says_where_what_and_how_many(shared: Daemon) -> None:
+    """A line for each address, and one for the config with the number of its resources."""
+    said = "".join(shared.said)
+
+    assert f"listening on {shared.address}" in said
+    assert "listening on 127.0.0.1:" in said
+    assert f"config {shared.config}: 6 resources" in said
+
+
+def test_a_daemon_that_hangs_is_noticed_in_the_line(run: Run, own: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long before the wait is over: pings tell a long line from a dead daemon."""
+    quick = {"grpc.keepalive_time_ms", "grpc.keepalive_timeout_ms", "grpc.http2.ping_timeout_ms"}
+    options = tuple((name, 200 if name in quick else value) for name, value in connection.OPTIONS)
+    monkeypatch.setattr(connection, "OPTIONS", options)
+    lease_of(run, "thumbnails=2")
+    with once_in_line(own, "thumbnails", signal.SIGSTOP):
+        ended = run("acquire", "thumbnails", "--wait", "30s")
+
+    assert ended.exit == 3
+    assert f"no answer from the daemon at {own.address}" in ended.err
+
+
+def test_a_daemon_that_dies_is_noticed_in_the_line(run: Run, own: Daemon) -> None:
+    """At once, by its connection."""
+    lease_of(run, "thumbnails=2")
+    with once_in_line(own, "thumbnails", signal.SIGKILL):
+        ended = run("acquire", "thumbnails", "--wait", "30s")
+
+    assert ended.exit == 3
+    assert f"no answer from the daemon at {own.address}" in ended.err
+
+
+def test_while_it_drains_one_gives_back_and_gets_nothing(run: Run, own: Daemon) -> None:
+    """Health and acquire say to come back later; the last release lets the daemon end, in peace."""
+    lease = lease_of(run, "thumbnails=2")
+    with once_in_line(own, "thumbnails", signal.SIGTERM):
+        waiting = run("acquire", "thumbnails", "--wait", "30s")
+    late = run("acquire", "thumbnails")
+    health = run("health")
+    released = run("release", str(lease))
+
+    assert (waiting.exit, late.exit, health.exit, released.exit) == (75, 75, 75, 0)
+    assert "draining" in waiting.err
+    assert late.err.startswith("governor: draining")
+    assert own.process.wait(BOUND) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_serve_ends_cleanly_when_nothing_is_held(own: Daemon, number: signal.Signals) -> None:
+    """Ctrl-C is a way to stop it, not an error; its socket is gone."""
+    own.stop(number)
+
+    assert own.process.wait(BOUND) == 0
+    assert not (own.config.parent / "g.sock").exists()
+
+
+def test_a_second_signal_ends_it_at_once(run: Run, own: Daemon) -> None:
+    """Whatever is still held."""
+    lease_of(run, "thumbnails=2")
+    own.stop(signal.SIGTERM)
+    assert own.process.stderr is not None
+    for line in own.process.stderr:
+        if "draining" in line:
+            break
+    own.stop(signal.SIGTERM)
+
+    assert own.process.wait(BOUND) == 0
+
+
+def test_a_second_daemon_is_turned_away(run: Run, daemon: Daemon) -> None:
+    """One line and exit code 71, be it the state or a socket that is taken; the first one goes on."""
+    state = serve("--config", str(daemon.config))
+    sockets = serve("--config", str(daemon.config), "--state", str(daemon.config.parent / "other"))
+
+    assert (state.returncode, sockets.returncode) == (71, 71)
+    for ended in (state, sockets):
+        assert ended.stderr.splitlines()[-1].startswith("governor: ")
+        assert "Traceback" not in ended.stderr
+    assert run("health").exit == 0
+
+
+def test_a_port_in_use_is_named(run: Run, tmp_path: Path) -> None:
+    """One line and exit code 71."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        config = tmp_path / "governor.yaml"
+        config.write_text(f"{{listen: [{address}], http: off, state: {tmp_path}/state}}\n")
+        ended = serve("--config", str(config))
+
+    assert ended.returncode == 71
+    assert address in ended.stderr.splitlines()[-1]
+
+
+def test_a_bad_config_is_refused_with_every_mistake(tmp_path: Path) -> None:
+    """Exit code 78, and the lines that `check` would say; a missing file is a bad config, too."""
+    config = tmp_path / "governor.yaml"
+    config.write_text("semaphores:\n  a: {permits: many}\n  b: {permit: 2}\n")
+    bad = serve("--config", str(config))
+    missing = serve("--config", str(tmp_path / "none.yaml"))
+
+    assert (bad.returncode, missing.returncode) == (78, 78)
+    assert f"{config}:2: " in bad.stderr
+    assert f"{config}:3: " in bad.stderr
+    assert "none.yaml" in missing.stderr
