@@ -163,9 +163,9 @@ class Daemon:
     def page(self, path: str, headers: Mapping[str, str] | None = None) -> tuple[int, str]:
         """Status and body of one of its HTTP pages."""
         url = f"http://{self.http}{path}"
-        request = urllib.request.Request(url, headers=dict(headers or {}))  # noqa: S310  (our own URL)
+        request = urllib.request.Request(url, headers=dict(headers or {}))
         try:
-            with urllib.request.urlopen(request, timeout=BOUND) as answer:  # noqa: S310
+            with urllib.request.urlopen(request, timeout=BOUND) as answer:  # noqa: S310  (our own URL)
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypedDict, Unpack
 
 import grpc
 import pytest
@@ -38,13 +39,23 @@ class Bad:
     field: str = ""
 
 
-def acquire(code: StatusCode, reason: str, field: str, *claims: pb.Claim, **fields: object) -> Bad:
+class Fields(TypedDict, total=False):
+    """What an AcquireRequest may say besides its claims."""
+
+    client: str
+    request_id: str
+    wait: Duration
+    lease: Duration
+    labels: dict[str, str]
+
+
+def acquire(code: StatusCode, reason: str, field: str, *claims: pb.Claim, **fields: Unpack[Fields]) -> Bad:
     """An Acquire."""
-    request = pb.AcquireRequest(claims=claims, **fields)  # type: ignore[arg-type]  (each caller's own fields)
+    request = pb.AcquireRequest(claims=claims, **fields)
     return Bad("Acquire", request.SerializeToString(), code, reason, field)
 
 
-def malformed(field: str, *claims: pb.Claim, **fields: object) -> Bad:
+def malformed(field: str, *claims: pb.Claim, **fields: Unpack[Fields]) -> Bad:
     """An Acquire with a field that makes no sense."""
     return acquire(StatusCode.INVALID_ARGUMENT, "MALFORMED", field, *claims, **fields)
 
@@ -54,11 +65,15 @@ def claim(resource: str = "four", permits: int = 1, key: str = "") -> pb.Claim:
     return pb.Claim(resource=resource, permits=permits, key=key)
 
 
-def leases(method: str, field: str, *ids: int, **fields: object) -> Bad:
-    """A Release or Renew with a field that makes no sense."""
-    kind = {"Release": pb.ReleaseRequest, "Renew": pb.RenewRequest}[method]
-    message = kind(lease_ids=ids, **fields).SerializeToString()
-    return Bad(method, message, StatusCode.INVALID_ARGUMENT, "MALFORMED", field)
+def release(field: str, *ids: int, outcome: int = 0) -> Bad:
+    """A Release with a field that makes no sense."""
+    message = pb.ReleaseRequest(lease_ids=ids, outcome=pb.Outcome.ValueType(outcome))
+    return raw("Release", message.SerializeToString(), field)
+
+
+def renewal(field: str, *ids: int, lease: Duration | None = None) -> Bad:
+    """A Renew with a field that makes no sense."""
+    return raw("Renew", pb.RenewRequest(lease_ids=ids, lease=lease).SerializeToString(), field)
 
 
 def raw(method: str, message: bytes, field: str = "request") -> Bad:
@@ -129,14 +144,14 @@ TABLE = {
     "half a list": raw("ListResources", b"\xff"),
     "an empty ask": raw("Acquire", b"", "claims"),
     # leases
-    "release of none": leases("Release", "lease_ids"),
-    "release of 1,001": leases("Release", "lease_ids", *range(1, 1_002)),
-    "release of 0": leases("Release", "lease_ids[0]", 0),
-    "release of -1": leases("Release", "lease_ids[1]", 1, -1),
-    "release with no such outcome": leases("Release", "outcome", 1, outcome=99),
-    "renewal of none": leases("Renew", "lease_ids"),
-    "renewal of 0": leases("Renew", "lease_ids[0]", 0),
-    "renewal for -1 s": leases("Renew", "lease", 1, lease=Duration(seconds=-1)),
+    "release of none": release("lease_ids"),
+    "release of 1,001": release("lease_ids", *range(1, 1_002)),
+    "release of 0": release("lease_ids[0]", 0),
+    "release of -1": release("lease_ids[1]", 1, -1),
+    "release with no such outcome": release("outcome", 1, outcome=99),
+    "renewal of none": renewal("lease_ids"),
+    "renewal of 0": renewal("lease_ids[0]", 0),
+    "renewal for -1 s": renewal("lease", 1, lease=Duration(seconds=-1)),
     "release of the unknown": Bad(
         "Release", pb.ReleaseRequest(lease_ids=[2**63 - 1]).SerializeToString(), StatusCode.NOT_FOUND, "UNKNOWN_LEASE"
     ),

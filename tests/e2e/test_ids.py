@@ -15,17 +15,15 @@ from tests.e2e.process import until
 YAML = "semaphores: {one: {permits: 1, lease: 1h}, free: {permits: unlimited}}\nrate_limits: {api: {rate: unlimited}}\n"
 
 # The daemon as it is, but for ids that it puts on record eight at a time, and tries again soon.
-FEW_IDS = (
-    sys.executable,
-    "-c",
-    "import sys\n"
-    "from governor import daemon, fence\n"
-    "from governor.cli.main import main\n"
-    "fence.BLOCK = daemon.BLOCK = 8\n"
-    "daemon._FENCE_RETRY_S = 0.02\n"
-    "sys.exit(main())\n",
-    "serve",
-)
+FEW_IDS = """
+import sys
+from governor import daemon, fence
+from governor.cli.main import main
+fence.BLOCK = daemon.BLOCK = 8
+daemon._FENCE_RETRY_S = 0.02
+sys.exit(main())
+"""
+COMMAND = (sys.executable, "-c", FEW_IDS, "serve")
 
 
 def test_ids_rise_across_kills(start: Start, connect: Connect) -> None:
@@ -79,7 +77,7 @@ def test_what_became_of_a_lease_is_told(start: Start, connect: Connect) -> None:
 
 def test_grants_go_on_over_the_end_of_a_block(start: Start, connect: Connect) -> None:
     """Whoever comes while the next block is being written is asked to come again; no id is given out twice."""
-    daemon = start(YAML, command=FEW_IDS)
+    daemon = start(YAML, command=COMMAND)
     me = connect(daemon)
 
     ids = [_insist(me) for _ in range(100)]
@@ -87,26 +85,19 @@ def test_grants_go_on_over_the_end_of_a_block(start: Start, connect: Connect) ->
     assert ids == sorted(set(ids))
     assert _on_record(daemon.state) >= ids[-1]
     daemon.kill()
-    assert _insist(connect(start(YAML, command=FEW_IDS))) > ids[-1]
+    assert _insist(connect(start(YAML, command=COMMAND))) > ids[-1]
 
 
 def test_a_disk_that_fails_stops_grants_until_it_works(start: Start, connect: Connect) -> None:
     """When the ids on record are used up, asks are refused; leases go on; with the disk back, so are grants."""
-    daemon = start(YAML, command=FEW_IDS)
+    daemon = start(YAML, command=COMMAND)
     daemon.expect(r"ERROR .*fence: cannot be written \(No space left on device\)")
     me = connect(daemon)
     held = me.acquire("one").id
     waiting = me.wait_in_line(ask("one"))
     (daemon.state / "fence.new").symlink_to("/dev/full")
 
-    refusal = None
-    for _ in range(20):
-        try:
-            last = me.acquire("free").id
-        except grpc.RpcError as error:
-            refusal = Refusal(error)
-            break
-    assert refusal is not None
+    last, refusal = _until_refused(me)
     assert (refusal.code, refusal.reason) == (StatusCode.UNAVAILABLE, "STATE_UNWRITABLE")
     assert refusal.retry is not None
     assert last <= _on_record(daemon.state)
@@ -136,6 +127,16 @@ def _insist(client: Client) -> int:
     until(granted, "there are ids again")
     client.release(found[0])
     return found[0]
+
+
+def _until_refused(client: Client) -> tuple[int, Refusal]:
+    """Ask for leases until there are no more; the last one, and why there is none."""
+    last = 0
+    while True:
+        try:
+            last = client.acquire("free").id
+        except grpc.RpcError as error:
+            return last, Refusal(error)
 
 
 def _on_record(state: Path) -> int:

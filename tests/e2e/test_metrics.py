@@ -156,7 +156,9 @@ def test_openmetrics_says_the_same(daemon: Daemon) -> None:
 
     text = {sample.name for family in parse_text(daemon.page("/metrics")[1]) for sample in family.samples}
     open_text = {
-        sample.name for family in parse_openmetrics(daemon.page("/metrics", accept)[1]) for sample in family.samples
+        sample.name
+        for family in parse_openmetrics(daemon.page("/metrics", accept)[1])  # type: ignore[no-untyped-call]
+        for sample in family.samples
     }
 
     assert text == open_text

@@ -66,7 +66,7 @@ class TestASecondDaemon:
         assert f"{address.removeprefix('unix:')} is in use by process {daemon.pid}" in line
 
     def test_wants_its_port(self, daemon: Daemon, folder: Path) -> None:
-        """gRPC alone would let both have it, and each would get some of the calls."""
+        """Left to gRPC, both would have it, and each would get some of the calls."""
         address = daemon.addresses[1]
 
         line = refused(config(folder, listen=address), folder / "state")

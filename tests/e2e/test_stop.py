@@ -7,14 +7,14 @@ import grpc
 import pytest
 from grpc import StatusCode
 from grpc_health.v1 import health_pb2
-from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from governor.v1 import governor_pb2 as pb
-from tests.e2e.client import Refusal, ask
+from tests.e2e.client import Client, Refusal, ask
 from tests.e2e.conftest import Connect, Start
 from tests.e2e.process import BOUND, Daemon, until
 
 YAML = "semaphores: {one: {permits: 1, lease: 1h}}\n"
+CODECS = (health_pb2.HealthCheckRequest.SerializeToString, health_pb2.HealthCheckResponse.FromString)
 BOTH = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 
 
@@ -40,10 +40,9 @@ def test_a_holder_is_waited_for(start: Start, connect: Connect, number: signal.S
     """Not ready, new asks refused, waiters answered, renewals and releases served; the last release ends it."""
     daemon = start(YAML, drain="1h")
     me, other = connect(daemon), connect(daemon)
-    health = HealthStub(me.channel)
     held = me.acquire("one").id
     waiting = [client.wait_in_line(ask("one", wait=25)) for client in (me, other, me)]
-    assert (daemon.page("/-/ready")[0], _status(health)) == (200, health_pb2.HealthCheckResponse.SERVING)
+    assert (daemon.page("/-/ready")[0], _status(me)) == (200, health_pb2.HealthCheckResponse.SERVING)
 
     daemon.signal(number)
     daemon.said("draining: 1 lease is held")
@@ -54,7 +53,7 @@ def test_a_holder_is_waited_for(start: Start, connect: Connect, number: signal.S
     assert daemon.page("/-/ready") == (503, "not ready: draining\n")
     assert daemon.page("/-/healthy")[0] == 200
     assert daemon.metric("governor_draining") == 1
-    assert _status(health) == health_pb2.HealthCheckResponse.NOT_SERVING
+    assert _status(me) == health_pb2.HealthCheckResponse.NOT_SERVING
     assert me.counts("one") == (1, 0)
     assert me.renew(held)[0].state == pb.LeaseResult.RENEWED
     assert me.release(held)[0].state == pb.LeaseResult.RELEASED
@@ -104,7 +103,8 @@ def test_a_lease_that_ends_while_it_is_waited_for(start: Start, connect: Connect
 def test_open_streams_do_not_hold_it_up(start: Start, connect: Connect) -> None:
     """Whoever watches its health is told that it stops serving, and then that it stops; nothing is cut off."""
     daemon = start(YAML, drain="1h")
-    watch = HealthStub(connect(daemon).channel).Watch(health_pb2.HealthCheckRequest(), timeout=BOUND)
+    watches = connect(daemon).channel.unary_stream("/grpc.health.v1.Health/Watch", *CODECS)
+    watch = watches(health_pb2.HealthCheckRequest(), timeout=BOUND)
     assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
 
     daemon.signal(signal.SIGTERM)
@@ -144,10 +144,9 @@ def test_signals_in_the_middle_of_the_start_are_obeyed(start: Start, connect: Co
     assert early.blemishes == []
 
 
-def _status(health: HealthStub) -> int:
-    answer = health.Check(health_pb2.HealthCheckRequest(), timeout=BOUND)
-    status: int = answer.status
-    return status
+def _status(client: Client) -> int:
+    check = client.channel.unary_unary("/grpc.health.v1.Health/Check", *CODECS)
+    return check(health_pb2.HealthCheckRequest(), timeout=BOUND).status
 
 
 def _refused(call: Callable[[], object]) -> Refusal:
