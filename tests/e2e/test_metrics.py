@@ -25,6 +25,7 @@ OF_RESOURCES = {
     "governor_permits_in_use": {"jobs", "db"},
     "governor_permits_over_limit": {"jobs", "db"},
     "governor_waiters": {"jobs", "db", "api"},
+    "governor_waiters_limit": {"jobs", "db", "api"},
     "governor_oldest_waiter_seconds": {"jobs", "db", "api"},
     "governor_leases": {"jobs", "db"},
     "governor_pool_members": {"db"},
@@ -47,6 +48,10 @@ OF_THE_DAEMON = {
 }
 
 
+# What is not 0 from the start on.
+OF_THE_START = ("governor_config_", "governor_build_", "governor_event_loop_")
+
+
 def test_everything_is_there_before_it_is_used(start: Start) -> None:
     """An alert on the rate of something needs to see its first increase: every series begins at 0."""
     daemon = start(YAML)
@@ -60,9 +65,14 @@ def test_everything_is_there_before_it_is_used(start: Start) -> None:
     busy = {
         name: value
         for (name, _), value in metrics.items()
-        if value and not name.startswith(("governor_config_", "governor_build_", "governor_event_loop_"))
+        if value and name.startswith("governor_") and not name.startswith(OF_THE_START)
     }
-    assert busy.keys() == {"governor_permits_limit", "governor_pool_members", "governor_rate_limit_available"}
+    assert busy.keys() == {
+        "governor_permits_limit",
+        "governor_pool_members",
+        "governor_rate_limit_available",
+        "governor_waiters_limit",
+    }
 
 
 def test_the_figures_are_what_happened(daemon: Daemon, me: Client) -> None:
@@ -104,14 +114,17 @@ def test_the_figures_are_what_happened(daemon: Daemon, me: Client) -> None:
     grown = {
         (name, tuple(sorted(value for key, value in labels if key not in {"kind", "le"}))): after[name, labels] - value
         for (name, labels), value in before.items()
-        if name.endswith(("_total", "_count")) and "event_loop" not in name and after[name, labels] != value
+        if name.startswith("governor_")
+        and name.endswith(("_total", "_count"))
+        and not name.startswith(OF_THE_START)
+        and after[name, labels] != value
     }
     appeared = {name for name, _ in after.keys() - before.keys()}
     assert grown == {
         ("governor_acquires_total", ("granted", "jobs")): 4,
         ("governor_acquires_total", ("abandoned", "jobs")): 1,
-        ("governor_acquires_total", ("none_free", "jobs")): 1,
-        ("governor_acquires_total", ("wait_over", "jobs")): 1,
+        ("governor_acquires_total", ("jobs", "none_free")): 1,
+        ("governor_acquires_total", ("jobs", "wait_over")): 1,
         ("governor_acquires_total", ("above_capacity", "jobs")): 2,
         ("governor_acquires_total", ("db", "granted")): 1,
         ("governor_acquires_total", ("api", "granted")): 1,

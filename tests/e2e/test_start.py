@@ -94,11 +94,11 @@ class TestASecondDaemon:
         assert f"process {daemon.pid}" in refused(daemon.config, daemon.state)
 
 
-def test_of_two_that_start_at_once_one_serves(folder: Path, start: Start, connect: Connect) -> None:
+def test_of_two_that_start_at_once_one_serves(folder: Path, connect: Connect) -> None:
     """And the other is told so, whichever was first."""
-    first = start(YAML)
-    first.kill()
-    both = [Daemon(first.config, first.state) for _ in range(2)]
+    file = folder / "governor.yaml"
+    file.write_text(HEAD.format(folder=folder, drain="1s") + YAML, encoding="utf-8")
+    both = [Daemon(file, folder / "state") for _ in range(2)]
     until(lambda: any(daemon.process.poll() is not None for daemon in both), "one of them gives up")
     loser = next(daemon for daemon in both if daemon.process.poll() is not None)
     winner = next(daemon for daemon in both if daemon is not loser)
@@ -111,21 +111,11 @@ def test_of_two_that_start_at_once_one_serves(folder: Path, start: Start, connec
     assert winner.blemishes == []
 
 
-def test_what_a_killed_daemon_left_behind_is_no_obstacle(start: Start, connect: Connect) -> None:
-    """The socket and the lock files of a dead process hold up nobody."""
-    first = start(YAML)
-    first.kill()
-    assert Path(first.addresses[0].removeprefix("unix:")).is_socket()
-
-    assert connect(start(YAML)).counts("one") == (0, 0)
-
-
-def test_the_end_of_one_that_failed_leaves_the_other_its_socket(start: Start, connect: Connect, folder: Path) -> None:
-    """It had bound one address when it could not have the next: that one is free again."""
-    first = start(YAML)
+def test_a_start_that_fails_leaves_nothing_behind(daemon: Daemon, connect: Connect, folder: Path) -> None:
+    """It had one address when it could not have the next: that one is free again, and so is its state folder."""
     mine = folder / "mine.sock"
     file = folder / "second.yaml"
-    file.write_text(f"listen: ['unix:{mine}', '{first.addresses[1]}']\nhttp: '{ANY}'\n", encoding="utf-8")
+    file.write_text(f"listen: ['unix:{mine}', '{daemon.addresses[1]}']\nhttp: '{ANY}'\n", encoding="utf-8")
 
     refused(file, folder / "other")
 
@@ -150,43 +140,14 @@ class TestTheMachine:
         )
 
     def test_a_path_of_108_bytes(self, folder: Path) -> None:
-        """It says how many there are and how many there may be."""
+        """It says how many there are and how many there may be; found in the file, so with file and line."""
         path = f"{folder}/{'x' * 200}"[:108]
+        file = config(folder, listen=f"unix:{path}")
 
-        line = refused(config(folder, listen=f"unix:{path}"), folder / "state")
+        line = refused(file, folder / "state", BAD_CONFIG)
 
-        assert "108" in line
-        assert "107" in line
-
-    def test_a_path_of_107_bytes(self, folder: Path, start: Start) -> None:
-        """The longest there is works."""
-        path = f"{folder}/{'x' * 200}"[:107]
-        daemon = Daemon(config(folder, listen=f"unix:{path}"), folder / "state")
-        daemon.wait_until_it_serves()
-        with Client(daemon.address) as client:
-            assert client.counts("one") == (0, 0)
-
-        assert daemon.end() == 0
-        assert not Path(path).exists()
-
-    def test_a_file_where_the_socket_should_be(self, folder: Path) -> None:
-        """It is not removed: it may be somebody's."""
-        (folder / "precious").write_text("data", encoding="ascii")
-
-        line = refused(config(folder, listen=f"unix:{folder}/precious"), folder / "state")
-
-        assert "no socket" in line
-        assert (folder / "precious").read_text(encoding="ascii") == "data"
-
-    def test_a_socket_that_another_program_serves(self, folder: Path) -> None:
-        """It has no lock of ours, and is alive all the same."""
-        with socket.socket(socket.AF_UNIX) as other:
-            other.bind(str(folder / "other.sock"))
-            other.listen()
-
-            line = refused(config(folder, listen=f"unix:{folder}/other.sock"), folder / "state")
-
-        assert "another program serves this socket" in line
+        assert line.startswith(f"{file}:1: listen[0]")
+        assert "at most 107 bytes, and this one has 108" in line
 
     def test_a_port_that_another_program_has(self, folder: Path) -> None:
         """Any program, also one that would share it."""
@@ -197,11 +158,6 @@ class TestTheMachine:
             address = f"127.0.0.1:{other.getsockname()[1]}"
 
             assert "is in use" in refused(config(folder, listen=address), folder / "state")
-
-    def test_an_address_of_another_machine(self, folder: Path) -> None:
-        """Of documentation, in fact: no machine has it."""
-        assert "no address of this machine" in refused(config(folder, listen="192.0.2.1:7411"), folder / "state")
-        assert "no such address" in refused(config(folder, http="192.0.2.1:7412"), folder / "state")
 
     def test_a_state_folder_that_cannot_be_made(self, folder: Path) -> None:
         """Its parent is a file."""

@@ -104,6 +104,8 @@ async def test_a_thousand_callers_cancelled_while_permits_go_round(daemon: Daemo
             await one.until_counts("busy", in_use=0, waiters=0)
 
     assert sum(resource.leases for resource in me.resources()) == 0
+    # The worst moments were among them: between the grant and its reply, and after the reply was written.
+    assert daemon.metric("governor_lease_ends_total", resource="busy", reason="disconnected") > 0
     assert outcomes["granted"] > 100
     assert outcomes["cancelled"] > 100
 
