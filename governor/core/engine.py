@@ -129,7 +129,7 @@ class Engine:
             if resource is None or resource.draining:
                 return Denial(Reason.UNKNOWN_RESOURCE, claim.resource)
             wants.append((resource, permits))
-            if resource.spec.lease < length:
+            if resource.limit.lends and resource.spec.lease < length:
                 length = resource.spec.lease
             takeable = takeable and not resource.line.permits and resource.limit.can_take(permits, now)
         if event.lease is not None:
