@@ -72,7 +72,7 @@ class Engine:
         else:
             assert_never(event)
         if lending.touched:
-            lending.settle(now, effects)
+            lending.settle(now, now, effects)
         return effects
 
     def next_deadline(self) -> Nanos | None:
@@ -245,7 +245,7 @@ class Engine:
         """
         lending = self._lending
         while (first := lending.agenda.first()) is not None and first[0] <= now:
-            key = first[1]
+            due, key = first
             if key < RIPENINGS:
                 lease = lending.leases.live(LeaseId(key))
                 assert lease is not None, "I6: a lease that does not live was due"
@@ -254,9 +254,9 @@ class Engine:
                 lending.touch(lending.resources.by_key(key))
             else:
                 ask = lending.waiters.by_key(key)
-                denial = Denial(Reason.WAIT_OVER, admission.blocker(ask.wants, now))
+                denial = Denial(Reason.WAIT_OVER, admission.blocker(ask.wants, due))
                 lending.deny(ask, denial, now, effects)
-            lending.settle(now, effects)
+            lending.settle(due, now, effects)
 
     def _reconfigure(self, event: Reconfigure, now: Nanos, effects: list[Effect]) -> None:
         lending = self._lending
@@ -280,7 +280,7 @@ class Engine:
                 if denial := admission.above_capacity(ask.wants):
                     lending.deny(ask, denial, now, effects)
             lending.touch(resource)
-        lending.settle(now, effects)
+        lending.settle(now, now, effects)
         for resource in change.gone:
             if not resource.leases:
                 lending.resources.retire(resource)
