@@ -166,8 +166,7 @@ class Engine:
                 lending.register.join(ask, known, event.ticket)
                 wait = admission.longest_wait(ask.wants, event.wait)
                 lending.waiters.wait_until(ask, max(ask.deadline, now + wait))
-                ahead = max([resource.line.ahead_of(ask.place) for resource, _ in ask.wants])
-                effects.append(Queued(event.ticket, ahead, now))
+                effects.append(Queued(event.ticket, *admission.standing(ask, now)))
             case Lease(end=None | EndReason.SPENT):
                 lending.register.join(ask, known, event.ticket)
                 effects.append(granted(event.ticket, known, repeated=True))
