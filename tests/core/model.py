@@ -38,7 +38,7 @@ from governor.core.types import (
 )
 from tests.core.model_limits import DumbLimit, dumb
 
-# How often one ask may be repeated; of a lease the oldest ticket is forgotten then.
+# How often one ask may be repeated in line; a lease that was asked about so often is never taken back.
 MOST_TICKETS: Final = 16
 
 # Something that must have happened, as plain values: a word, who it happened to, and the numbers.
@@ -78,6 +78,7 @@ class Lease:
     granted: Nanos
     deadline: Nanos | None
     ended: tuple[EndReason, Nanos] | None = None
+    surely_received: bool = False
 
 
 @dataclass
@@ -284,7 +285,10 @@ class Model:
         lease = self._known(ask)
         if not isinstance(lease, Lease):
             return False
-        lease.holders = [*lease.holders, ask.ticket][-MOST_TICKETS:]
+        if len(lease.holders) < MOST_TICKETS:
+            lease.holders.append(ask.ticket)
+        else:
+            lease.surely_received = True
         self.facts.append(("granted", ask.ticket, lease.id, lease.deadline, "repeated"))
         return True
 
@@ -335,7 +339,11 @@ class Model:
         for lease in self.leases.values():
             if ticket in lease.holders:
                 lease.holders.remove(ticket)
-                if not lease.holders and (lease.ended is None or lease.ended[0] is EndReason.SPENT):
+                if (
+                    not lease.holders
+                    and not lease.surely_received
+                    and (lease.ended is None or lease.ended[0] is EndReason.SPENT)
+                ):
                     self._take_back(lease, now)
 
     def _take_back(self, lease: Lease, now: Nanos) -> None:

@@ -5,10 +5,11 @@ import pytest
 from governor.core.effects import Granted
 from governor.core.events import Acquire, Release
 from governor.core.types import SECOND, Claim, EndReason, Reason, TicketId
-from tests.core.declared import semaphore
+from tests.core.declared import rate_limit, semaphore
 from tests.core.play import Play
 
 REMEMBERED = 10_000
+MOST_REPEATS = 16
 
 
 def test_an_id_belongs_to_its_client() -> None:
@@ -172,6 +173,68 @@ def test_a_repeat_is_answered_while_draining() -> None:
 
     assert play.lease(play.ask("db", request_id="1")) == play.lease(first)
     assert play.denial(play.ask("db", request_id="2")).reason is Reason.DRAINING
+
+
+def test_repeats_in_line_are_bounded() -> None:
+    """Sixteen may share a place; the next is told that the line is full, and those sixteen wait on."""
+    play = Play(semaphore("db", 1))
+    holder = play.ask("db")
+    waiters = [play.ask("db", request_id="1") for _ in range(MOST_REPEATS)]
+
+    assert play.denial(play.ask("db", request_id="1")).reason is Reason.LINE_FULL
+    play.release(play.lease(holder))
+    assert len({play.lease(waiter) for waiter in waiters}) == 1
+
+
+def test_a_lease_in_use_is_not_taken_back_for_its_repeats() -> None:
+    """However many repeats are given up undelivered, whoever had the first answer keeps the lease."""
+    play = Play(semaphore("db", 1))
+    first = play.ask("db", request_id="1")
+    repeats = [play.ask("db", request_id="1") for _ in range(3 * MOST_REPEATS)]
+    for repeat in repeats:
+        play.abandon(repeat)
+
+    assert play.resource("db").in_use == 1
+    assert play.lease(play.ask("db", request_id="1")) == play.lease(first)
+
+
+def test_repeats_are_answered_however_many() -> None:
+    """A client may ask about its lease a hundred times, and about what it spent."""
+    play = Play(semaphore("db", 1), rate_limit("api", (1, SECOND, 1)))
+    for name in ("db", "api"):
+        leases = {play.lease(play.ask(name, request_id=name)) for _ in range(100)}
+        assert len(leases) == 1
+
+
+def test_spent_grants_are_remembered_and_forgotten_like_leases() -> None:
+    """Ten thousand grants later, the request id of a spent grant asks anew."""
+    play = Play(rate_limit("api"))
+    first = play.ask("api", request_id="1")
+    for number in range(REMEMBERED):
+        play.engine.handle(Acquire(TicketId(1000 + number), (Claim("api", 1),)), now=0)
+
+    again = play.granted(play.ask("api", request_id="1"))
+    assert not again.repeated
+    assert again.lease > play.lease(first)
+    assert play.abandon(first) == []
+
+
+def test_tickets_are_forgotten_as_they_end() -> None:
+    """Nothing is kept of a ticket once it was denied or abandoned, or once its lease has ended."""
+    play = Play(semaphore("db", 1))
+    register = play.engine._lending.register
+    lease = play.lease(play.ask("db", request_id="1"))
+    play.ask("db", request_id="1")
+    gone = play.ask("db", request_id="2")
+    play.ask("db", wait=0)
+    play.ask("db", wait=SECOND)
+    assert len(register) == 4
+
+    play.abandon(gone)
+    play.at(SECOND)
+    assert len(register) == 2
+    play.release(lease)
+    assert len(register) == 0
 
 
 def test_the_last_ten_thousand_leases_are_remembered() -> None:

@@ -241,6 +241,17 @@ def test_a_renewal_after_the_release_brings_nothing_back() -> None:
     assert play.has(play.ask("db"))
 
 
+def test_the_engine_says_which_id_it_gave_last() -> None:
+    """The last id and the number of live leases follow each grant and each end."""
+    play = Play(semaphore("db", 2), first_id=40)
+    assert (play.engine.last_id, play.engine.live_leases) == (39, 0)
+
+    lease = play.lease(play.ask("db"))
+    assert (lease, play.engine.last_id, play.engine.live_leases) == (40, 40, 1)
+    play.release(lease)
+    assert (play.engine.last_id, play.engine.live_leases) == (40, 0)
+
+
 def test_resources_are_shown_before_any_use() -> None:
     """What is declared is shown, idle, with its numbers."""
     play = Play(semaphore("db", 3), semaphore("open", None))
