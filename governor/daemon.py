@@ -26,11 +26,12 @@ from governor.config import DEFAULT, Config, ConfigError, load
 from governor.core.effects import Effect, ReconfigureRefused
 from governor.core.engine import Engine
 from governor.core.resource import ResourceSpec
-from governor.core.types import LeaseId
+from governor.core.types import SECOND, LeaseId
 from governor.driver import Driver
 from governor.fence import BLOCK, Fence, FenceError
 from governor.lock import BindError, FolderLock
 from governor.metrics import Metrics
+from governor.wording import count, span
 
 _log: Final = logging.getLogger("governor")
 
@@ -149,14 +150,13 @@ class Daemon:
         """Answer everybody who waits, then wait for leases to come back, until drain_timeout or a second signal."""
         self._driver.drain()
         if self._driver.live_leases:
-            seconds = self._config.drain_timeout / 1e9
             _log.info(
-                "draining: %s held; waiting up to %gs for them to end (signal again to stop at once)",
+                "draining: %s held; waiting up to %s for them to end (signal again to stop at once)",
                 _are(self._driver.live_leases, "lease"),
-                seconds,
+                span(self._config.drain_timeout),
             )
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stop_now.wait(), seconds)
+                await asyncio.wait_for(self._stop_now.wait(), self._config.drain_timeout / SECOND)
         if self._driver.live_leases:
             _log.warning("%s still held", _are(self._driver.live_leases, "lease"))
 
@@ -244,16 +244,13 @@ def _folder(state: Path) -> FolderLock:
 def _counted(resources: Sequence[ResourceSpec]) -> str:
     """Such as "3 resources (1 pool, 2 semaphores)"."""
     kinds = Counter(spec.kind.replace("_", " ") for spec in resources)
-    parts = ", ".join(_plural(count, kind) for kind, count in sorted(kinds.items()))
-    return _plural(len(resources), "resource") + (f" ({parts})" if parts else "")
+    parts = ", ".join(count(number, kind) for kind, number in sorted(kinds.items()))
+    return count(len(resources), "resource") + (f" ({parts})" if parts else "")
 
 
-def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def _are(count: int, noun: str) -> str:
-    return f"{_plural(count, noun)} {'is' if count == 1 else 'are'}"
+def _are(number: int, noun: str) -> str:
+    """Such as "1 lease is" or "2 leases are"."""
+    return f"{count(number, noun)} {'is' if number == 1 else 'are'}"
 
 
 def _names(names: Sequence[str]) -> str:
