@@ -26,11 +26,12 @@ from governor.config import DEFAULT, Config, ConfigError, load
 from governor.core.effects import Effect, ReconfigureRefused
 from governor.core.engine import Engine
 from governor.core.resource import ResourceSpec
-from governor.core.types import LeaseId
+from governor.core.types import SECOND, LeaseId
 from governor.driver import Driver
 from governor.fence import BLOCK, Fence, FenceError
 from governor.lock import BindError, FolderLock
 from governor.metrics import Metrics
+from governor.wording import count, span
 
 _log: Final = logging.getLogger("governor")
 
@@ -67,7 +68,7 @@ class Daemon:
     """One run of the daemon. ``path`` is read anew on SIGHUP."""
 
     def __init__(self, config: Config, path: Path | None, state: Path) -> None:
-        self._config = config
+        self._config = self._started = config
         self._path = path
         self._state = state
         self._signals = 0
@@ -115,6 +116,10 @@ class Daemon:
             server.set_serving(False)
             await self._drain()
         _log.info("stopped")
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            # All is over. One more of them, before the process is gone, must not make a killed one of a clean end.
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_IGN)
 
     def _announce(self, where: Sequence[str]) -> None:
         config = self._config
@@ -145,16 +150,15 @@ class Daemon:
         """Answer everybody who waits, then wait for leases to come back, until drain_timeout or a second signal."""
         self._driver.drain()
         if self._driver.live_leases:
-            seconds = self._config.drain_timeout / 1e9
             _log.info(
-                "draining: %d leases are held; waiting up to %gs for them (signal again to stop at once)",
-                self._driver.live_leases,
-                seconds,
+                "draining: %s held; waiting up to %s for them to end (signal again to stop at once)",
+                _are(self._driver.live_leases, "lease"),
+                span(self._config.drain_timeout),
             )
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stop_now.wait(), seconds)
+                await asyncio.wait_for(self._stop_now.wait(), self._config.drain_timeout / SECOND)
         if self._driver.live_leases:
-            _log.warning("%d leases are still held", self._driver.live_leases)
+            _log.warning("%s still held", _are(self._driver.live_leases, "lease"))
 
     # --- reload ---------------------------------------------------------------------------------------------
 
@@ -189,8 +193,8 @@ class Daemon:
                 _names(outcome.changed),
                 _names(outcome.removed),
             )
-            before = self._config
-            if (config.listen, config.http, config.state) != (before.listen, before.http, before.state):
+            now = self._started
+            if (config.listen, config.http, config.state) != (now.listen, now.http, now.state):
                 _log.warning("reload: listen, http and state take effect at the next start")
             self._config = config
 
@@ -206,13 +210,19 @@ class Daemon:
 
     async def _extend_fence(self) -> None:
         """Put more ids on record before they run out; when they do, the engine refuses new asks."""
+        told = ""
         while True:
             try:
                 ceiling = await asyncio.to_thread(self._fence.reserve)
             except FenceError as error:
-                _log.error("%s", error)
+                if str(error) != told:  # an outage is one line, not one a second
+                    told = str(error)
+                    left = self._fence.reserved - self._driver.last_id
+                    _log.error("%s; until then, %s left to give out", error, _are(left, "lease id"))
                 await asyncio.sleep(_FENCE_RETRY_S)
             else:
+                if told:
+                    _log.info("the fence in %s can be written again", self._state)
                 self._extending = False
                 self._driver.reserve_ids(LeaseId(ceiling))
                 return
@@ -234,12 +244,13 @@ def _folder(state: Path) -> FolderLock:
 def _counted(resources: Sequence[ResourceSpec]) -> str:
     """Such as "3 resources (1 pool, 2 semaphores)"."""
     kinds = Counter(spec.kind.replace("_", " ") for spec in resources)
-    parts = ", ".join(_plural(count, kind) for kind, count in sorted(kinds.items()))
-    return _plural(len(resources), "resource") + (f" ({parts})" if parts else "")
+    parts = ", ".join(count(number, kind) for kind, number in sorted(kinds.items()))
+    return count(len(resources), "resource") + (f" ({parts})" if parts else "")
 
 
-def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+def _are(number: int, noun: str) -> str:
+    """Such as "1 lease is" or "2 leases are"."""
+    return f"{count(number, noun)} {'is' if number == 1 else 'are'}"
 
 
 def _names(names: Sequence[str]) -> str:

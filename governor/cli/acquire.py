@@ -18,7 +18,7 @@ from governor.cli.options import (
     with_settings,
 )
 from governor.cli.output import say, say_json
-from governor.cli.wording import SECOND, count, printable, span
+from governor.wording import SECOND, count, printable, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ import click
 from governor.cli.exits import CommandError, Exit
 from governor.cli.options import Settings, examples, output_option, with_settings
 from governor.cli.output import say, say_json
-from governor.cli.wording import count, printable
+from governor.wording import count, printable
 
 
 @click.command(

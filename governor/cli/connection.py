@@ -20,7 +20,7 @@ from grpc_status import rpc_status
 from governor.address import Address, TcpAddress, UnixAddress
 from governor.cli.exits import BY_REASON, BY_STATUS, CommandError, Exit
 from governor.cli.options import ENVIRONMENT, Where
-from governor.cli.wording import printable, span
+from governor.wording import printable, span
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")

@@ -8,7 +8,7 @@ import click
 from governor.cli.exits import CommandError, Exit
 from governor.cli.options import Settings, address_option, examples, output_option, with_settings
 from governor.cli.output import say, say_json
-from governor.cli.wording import MILLISECOND, SECOND, printable, span
+from governor.wording import MILLISECOND, SECOND, printable, span
 
 if TYPE_CHECKING:
     from governor.v1.governor_pb2 import LeaseResult

@@ -6,7 +6,7 @@ import click
 
 from governor.cli.options import Settings, address_option, examples, output_option, with_settings
 from governor.cli.output import say, say_json, terminal_width
-from governor.cli.wording import SECOND, printable, span
+from governor.wording import SECOND, printable, span
 
 if TYPE_CHECKING:
     from governor.v1.governor_pb2 import Resource

@@ -21,7 +21,7 @@ class LimitSpec(Protocol):
 
 
 class Limit(Protocol):
-    """The state of one limit. Every ask about it names its instant; no answer changes it but for the last five."""
+    """The state of one limit. Every ask about it names its instant; no answer changes it but for the last four."""
 
     # Whether permits come back. What is spent instead makes no lease.
     lends: ClassVar[bool]

@@ -61,7 +61,6 @@ class PoolMember:
     def remove(self) -> None:
         """It is declared no more, but still lent."""
         self.max_leases = 0
-        self.place = None
 
     @property
     def free(self) -> int:

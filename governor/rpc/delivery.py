@@ -18,6 +18,7 @@ wants it sooner asks again under the same ``request_id`` and releases what it is
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import cache, partial
 from typing import cast
 
 _LOG = logging.getLogger(__name__)
@@ -36,16 +37,21 @@ def watch(undelivered: Callable[[], None]) -> None:
 def _find(task: asyncio.Task[None], undelivered: Callable[[], None]) -> None:
     batch = cast("asyncio.Future[None] | None", getattr(task, "_fut_waiter", None))
     if batch is not None:
-        batch.add_done_callback(lambda done: _judge(done, undelivered))
+        batch.add_done_callback(partial(_judge, undelivered))
     elif task.done():
         # Nothing was sent: the server had stopped under the handler's feet.
         undelivered()
     else:
-        # Only another grpc.aio or another asyncio can get here. To take back what may have arrived would lend the
-        # same permit twice; to leave it costs one lease's time.
-        _LOG.error("cannot tell whether a reply was delivered: grpc.aio sends in an unknown way")
+        _complain()
 
 
-def _judge(batch: asyncio.Future[None], undelivered: Callable[[], None]) -> None:
+@cache
+def _complain() -> None:
+    # Only another grpc.aio or another asyncio can get us here, and then with every reply: once is enough. To take
+    # back what may have arrived would lend the same permit twice; to leave it costs one lease's time.
+    _LOG.error("cannot tell whether replies are delivered: this grpcio sends them in an unknown way")
+
+
+def _judge(undelivered: Callable[[], None], batch: asyncio.Future[None]) -> None:
     if batch.cancelled() or batch.exception() is not None:
         undelivered()

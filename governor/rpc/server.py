@@ -5,6 +5,7 @@ wants to drain has drained before.
 """
 
 import logging
+import os
 from collections.abc import Sequence
 from typing import Final, assert_never
 
@@ -115,6 +116,7 @@ class _Undelivered(logging.Filter):
     """Drops grpc.aio's tracebacks about replies that did not leave: `delivery` acts on each of them."""
 
     def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the record is worth a line."""
         return not record.getMessage().startswith("ExecuteBatchError raised in core by servicer method")
 
 
@@ -122,5 +124,8 @@ _UNDELIVERED: Final = _Undelivered()
 
 
 def _quieten() -> None:
+    """Keeps gRPC from writing a line whenever a client goes away; an operator's own GRPC_VERBOSITY stands."""
     # The same filter is added once, however often this runs.
     logging.getLogger("grpc._cython.cygrpc").addFilter(_UNDELIVERED)
+    # The core of gRPC has no other switch. It looks when the first server or channel is made.
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")

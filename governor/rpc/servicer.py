@@ -99,7 +99,7 @@ class GovernorServicer:
         refused = _refused(results)
         if refused is not None:
             return refused
-        return pb.ReleaseResponse(results=map(translate.lease_result, results)).SerializeToString()
+        return translate.released(results).SerializeToString()
 
     async def _renew(self, raw: bytes, context: Context) -> Answer:
         try:
@@ -114,7 +114,7 @@ class GovernorServicer:
         refused = _refused(results)
         if refused is not None:
             return refused
-        return pb.RenewResponse(results=map(translate.lease_result, results)).SerializeToString()
+        return translate.renewed(results).SerializeToString()
 
     async def _list_resources(self, raw: bytes, context: Context) -> Answer:
         try:
@@ -165,6 +165,8 @@ def _handler(name: str, method: Method) -> "grpc.RpcMethodHandler[bytes, bytes]"
             # until its deadline: grpc.aio takes it for the caller's own doing and sends nothing.
             _LOG.exception("%s: cancelled from within", name)
             answer = status.FAULT
+        except aio.BaseError:
+            raise  # the transport's own: the call or the server has ended, and must not be touched any more
         except Exception:  # noqa: BLE001 - the caller is answered and the log has all of it
             _LOG.exception("%s failed", name)
             answer = status.FAULT

@@ -13,6 +13,7 @@ from google.rpc import error_details_pb2, status_pb2
 from grpc import StatusCode
 
 from governor.core.types import MILLISECOND, SECOND, Denial, EndReason, LeaseId, Nanos, Reason
+from governor.wording import count, printable, rounded_up, span
 
 DOMAIN: Final = "governor"
 DETAILS_KEY: Final = "grpc-status-details-bin"
@@ -22,8 +23,6 @@ PUSHBACK_KEY: Final = "grpc-retry-pushback-ms"
 # Names come from clients; a sentence, and the headers it travels in, stay short whatever they sent.
 _MAX_SHOWN: Final = 200
 _MAX_PUSHBACK_MS: Final = 2**31 - 1
-_MINUTE: Final = 60 * SECOND
-_HOUR: Final = 60 * _MINUTE
 
 
 @dataclass(slots=True, frozen=True)
@@ -138,7 +137,7 @@ def refusal(denial: Denial, *, lease: LeaseId | None = None, waited: Nanos = 0) 
         status.details.add().Pack(detail)
     metadata: tuple[tuple[str, str | bytes], ...] = ((DETAILS_KEY, status.SerializeToString()),)
     if retry is not None:
-        metadata += ((PUSHBACK_KEY, str(min(_MAX_PUSHBACK_MS, _up(retry, MILLISECOND)))),)
+        metadata += ((PUSHBACK_KEY, str(min(_MAX_PUSHBACK_MS, rounded_up(retry, MILLISECOND)))),)
     return Refusal(row.code, message, metadata)
 
 
@@ -150,13 +149,13 @@ def _words(row: Row, denial: Denial, retry: Nanos | None, lease: LeaseId | None,
         "of": f" for {shown(denial.resource)}" if denial.resource else "",
         "expected": denial.expected,
         "found": "" if denial.asked is None else f", not {denial.asked}",
-        "asked": "1 permit" if denial.asked == 1 else f"{denial.asked} permits",
+        "asked": "" if denial.asked is None else count(denial.asked, "permit"),
         "limit": str(denial.limit),
         "at_most": "" if denial.limit is None else f", with {denial.limit} asks",
-        "when": "later" if retry is None else f"in {length(retry)}",
-        "waited": length(waited),
+        "when": "later" if retry is None else f"in {span(retry)}",
+        "waited": span(waited),
         "lease": "lease" if lease is None else f"lease {lease}",
-        "ended": "" if ended is None else f"{_ENDED[ended.reason]} {length(ended.ago)} ago",
+        "ended": "" if ended is None else f"{_ENDED[ended.reason]} {span(ended.ago)} ago",
     }
 
 
@@ -199,22 +198,4 @@ def _details(row: Row, denial: Denial, message: str, retry: Nanos | None, lease:
 def shown(name: str) -> str:
     """A client's text as it may stand in a sentence: clipped, and with nothing in it that moves a terminal."""
     clipped = name if len(name) <= _MAX_SHOWN else f"{name[:_MAX_SHOWN]}…"
-    return clipped if clipped.isprintable() else clipped.encode("unicode_escape").decode()
-
-
-def length(nanos: Nanos) -> str:
-    """A length for people: ``250ms``, ``1.2s``, ``5m10s``, ``3h05m``; rounded up, so that waiting it is enough."""
-    if nanos <= SECOND - MILLISECOND:
-        return f"{_up(nanos, MILLISECOND)}ms"
-    if nanos <= _MINUTE - SECOND // 10:
-        tenths = _up(nanos, SECOND // 10)
-        return f"{tenths // 10}.{tenths % 10}s".replace(".0s", "s")
-    if nanos <= _HOUR - SECOND:
-        minutes, seconds = divmod(_up(nanos, SECOND), 60)
-        return f"{minutes}m{seconds:02}s"
-    hours, minutes = divmod(_up(nanos, _MINUTE), 60)
-    return f"{hours}h{minutes:02}m"
-
-
-def _up(nanos: Nanos, unit: Nanos) -> int:
-    return -(-nanos // unit)
+    return printable(clipped)

@@ -4,11 +4,12 @@ It knows both languages, and refuses what cannot be said in the core's: text too
 ids that never were. It must never refuse for a reason that depends on a resource: those reasons are the engine's.
 """
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
 
 from governor.core.effects import Granted, LeaseResult, LeaseState
 from governor.core.snapshot import ResourceSnapshot, Snapshot
@@ -66,8 +67,8 @@ class Ask:
 class _Malformed(Exception):  # noqa: N818 - it never leaves this file
     """Carries the refusal out of a nested reading."""
 
-    def __init__(self, denial: Denial) -> None:
-        self.denial = denial
+    def __init__(self, field: str, expected: str, found: int | None = None) -> None:
+        self.denial = Denial(Reason.MALFORMED, field=field, expected=expected, asked=found)
 
 
 NO_MESSAGE: Final = Denial(Reason.MALFORMED, field="request", expected="one message, and none came")
@@ -77,15 +78,24 @@ NO_MESSAGE: Final = Denial(Reason.MALFORMED, field="request", expected="one mess
 
 
 def ask(request: pb.AcquireRequest) -> Ask | Denial:
-    """The ask, or which field is wrong and what was expected."""
+    """The ask, or which field is wrong and what was expected.
+
+    Each look at a field costs as much as a small function, so none is looked at twice, and texts that are surely
+    short are not measured.
+    """
     try:
+        client, request_id, labels = request.client, request.request_id, request.labels
+        if len(client) > _SURELY_SHORT:
+            _bounded("client", client, MAX_TEXT_BYTES)
+        if len(request_id) > _SURELY_SHORT:
+            _bounded("request_id", request_id, MAX_TEXT_BYTES)
         return Ask(
             _claims(request),
-            _text("client", request.client),
+            client,
             _length("wait", request.wait) if request.HasField("wait") else None,
             _length("lease", request.lease) if request.HasField("lease") else None,
-            _text("request_id", request.request_id),
-            _labels(request),
+            request_id,
+            _labels(labels) if labels else (),
         )
     except _Malformed as malformed:
         return malformed.denial
@@ -93,11 +103,8 @@ def ask(request: pb.AcquireRequest) -> Ask | Denial:
 
 def release(request: pb.ReleaseRequest) -> tuple[tuple[LeaseId, ...], Outcome] | Denial:
     """The leases to give back and how their members were."""
-    outcome = _OUTCOMES.get(request.outcome)
-    if outcome is None:
-        return _malformed("outcome", "OUTCOME_OK, OUTCOME_BROKEN or OUTCOME_UNKNOWN", request.outcome)
     try:
-        return _lease_ids(request.lease_ids), outcome
+        return _lease_ids(request.lease_ids), _outcome(request.outcome)
     except _Malformed as malformed:
         return malformed.denial
 
@@ -111,19 +118,21 @@ def renew(request: pb.RenewRequest) -> tuple[tuple[LeaseId, ...], Nanos | None] 
         return malformed.denial
 
 
-def undecodable(
-    message: type[pb.AcquireRequest | pb.ReleaseRequest | pb.RenewRequest | pb.ListResourcesRequest],
-) -> Denial:
+def undecodable(message: type[Message]) -> Denial:
     """For bytes that are no such message, of which text that is no UTF-8 is one case."""
-    return _malformed("request", f"a {message.DESCRIPTOR.full_name} in protobuf encoding, its text in UTF-8")
+    expected = f"a {message.DESCRIPTOR.full_name} in protobuf encoding, its text in UTF-8"
+    return Denial(Reason.MALFORMED, field="request", expected=expected)
 
 
 def _claims(request: pb.AcquireRequest) -> tuple[Claim, ...]:
     claims = request.claims
-    if len(claims) > MAX_CLAIMS:
-        raise _Malformed(_malformed("claims", f"at most {MAX_CLAIMS} claims", len(claims)))
+    count = len(claims)
+    if count > MAX_CLAIMS:
+        raise _Malformed("claims", f"at most {MAX_CLAIMS} claims", count)
     made = []
-    for index, claim in enumerate(claims):
+    # By index: to iterate over a repeated field costs twice as much.
+    for index in range(count):
+        claim = claims[index]
         resource, key = claim.resource, claim.key
         if len(resource) > _SURELY_SHORT:
             _bounded(f"claims[{index}].resource", resource, MAX_NAME_BYTES)
@@ -133,39 +142,37 @@ def _claims(request: pb.AcquireRequest) -> tuple[Claim, ...]:
     return tuple(made)
 
 
-def _labels(request: pb.AcquireRequest) -> tuple[tuple[str, str], ...]:
-    labels = request.labels
-    if not labels:
-        return ()
+def _labels(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     if len(labels) > MAX_LABELS:
-        raise _Malformed(_malformed("labels", f"at most {MAX_LABELS} labels", len(labels)))
+        raise _Malformed("labels", f"at most {MAX_LABELS} labels", len(labels))
     for name, value in labels.items():
-        _text("labels", name)
-        _text("labels", value)
+        _bounded("labels", name, MAX_TEXT_BYTES)
+        _bounded("labels", value, MAX_TEXT_BYTES)
     # A map has no order on the wire; sorted, the same ask always reads the same.
     return tuple(sorted(labels.items()))
 
 
-def _lease_ids(ids: Iterable[int]) -> tuple[LeaseId, ...]:
-    given = tuple(map(LeaseId, ids))
-    if not 1 <= len(given) <= MAX_LEASE_IDS:
-        raise _Malformed(_malformed("lease_ids", f"1 to {MAX_LEASE_IDS} lease ids", len(given)))
+def _lease_ids(ids: Sequence[int]) -> tuple[LeaseId, ...]:
+    if not 1 <= len(ids) <= MAX_LEASE_IDS:
+        raise _Malformed("lease_ids", f"1 to {MAX_LEASE_IDS} lease ids", len(ids))
+    given = tuple(ids)
     if min(given) <= 0:
         index, wrong = next((index, lease) for index, lease in enumerate(given) if lease <= 0)
-        raise _Malformed(_malformed(f"lease_ids[{index}]", "a lease id, at least 1", wrong))
-    return given
+        raise _Malformed(f"lease_ids[{index}]", "a lease id, at least 1", wrong)
+    return cast("tuple[LeaseId, ...]", given)
 
 
-def _text(field: str, text: str) -> str:
-    if len(text) > _SURELY_SHORT:
-        _bounded(field, text, MAX_TEXT_BYTES)
-    return text
+def _outcome(number: pb.Outcome.ValueType) -> Outcome:
+    outcome = _OUTCOMES.get(number)
+    if outcome is None:
+        raise _Malformed("outcome", "OUTCOME_OK, OUTCOME_BROKEN or OUTCOME_UNKNOWN", number)
+    return outcome
 
 
 def _bounded(field: str, text: str, most: int) -> None:
     size = len(text) if text.isascii() else len(text.encode())
     if size > most:
-        raise _Malformed(_malformed(field, f"at most {most} bytes of text", size))
+        raise _Malformed(field, f"at most {most} bytes of text", size)
 
 
 def _length(field: str, duration: Duration) -> Nanos:
@@ -173,12 +180,8 @@ def _length(field: str, duration: Duration) -> Nanos:
     seconds, nanos = duration.seconds, duration.nanos
     if not (0 <= seconds <= _MAX_SECONDS and 0 <= nanos < SECOND):
         expected = f"a duration: 0 to {_MAX_SECONDS} seconds and 0 to {SECOND - 1} nanos"
-        raise _Malformed(Denial(Reason.MALFORMED, field=field, expected=f"{expected}, not {seconds} and {nanos}"))
+        raise _Malformed(field, f"{expected}, not {seconds} and {nanos}")
     return seconds * SECOND + nanos
-
-
-def _malformed(field: str, expected: str, found: int | None = None) -> Denial:
-    return Denial(Reason.MALFORMED, field=field, expected=expected, asked=found)
 
 
 # --- out --------------------------------------------------------------------------------------------------------
@@ -199,19 +202,35 @@ def acquired(granted: Granted, *, now: Nanos) -> pb.AcquireResponse:
             made.members.extend(map(_member, grant.members))
     if granted.deadline is not None:
         _set(lease.remaining, max(0, granted.deadline - now))
-    _set(lease.waited, granted.waited)
+    if granted.waited:
+        _set(lease.waited, granted.waited)
     return response
 
 
-def lease_result(result: LeaseResult) -> pb.LeaseResult:
-    """What became of one id."""
-    made = pb.LeaseResult(lease_id=result.lease, state=_STATES[result.state])
+def released(results: Sequence[LeaseResult]) -> pb.ReleaseResponse:
+    """What became of each id."""
+    response = pb.ReleaseResponse()
+    for result in results:
+        _result(response.results.add(), result)
+    return response
+
+
+def renewed(results: Sequence[LeaseResult]) -> pb.RenewResponse:
+    """What became of each id."""
+    response = pb.RenewResponse()
+    for result in results:
+        _result(response.results.add(), result)
+    return response
+
+
+def _result(made: pb.LeaseResult, result: LeaseResult) -> None:
+    made.lease_id = result.lease
+    made.state = _STATES[result.state]
     if result.remaining is not None:
         _set(made.remaining, result.remaining)
     if result.ended is not None:
         made.ended.reason = result.ended.reason
         _set(made.ended.ago, result.ended.ago)
-    return made
 
 
 def resources(snapshot: Snapshot) -> pb.ListResourcesResponse:

@@ -10,7 +10,8 @@ def main(address: str, *resources: str) -> None:
     """Take one permit of each, waiting for as long as it takes; say so, and hold it."""
     client = Client(address)
     lease = client.stub.Acquire(ask(*resources)).lease
-    print(lease.id, flush=True)
+    sys.stdout.write(f"{lease.id}\n")
+    sys.stdout.flush()
     signal.pause()
 
 

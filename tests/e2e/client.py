@@ -1,6 +1,6 @@
 """A program that borrows, over a connection that it shares with nobody."""
 
-from collections.abc import Mapping
+import asyncio
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
@@ -15,6 +15,8 @@ from governor.v1.governor_pb2_grpc import GovernorStub
 from tests.e2e.process import BOUND, until
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from governor.v1.governor_pb2_grpc import GovernorAsyncStub
 
 # By default all channels of a process to one address share a connection, and none of them can break it.
@@ -65,9 +67,7 @@ class Client:
         request_id: str = "",
     ) -> pb.Lease:
         """A lease; raises grpc.RpcError for a refusal."""
-        request = ask(
-            *resources, permits=permits, wait=wait, lease=lease, client=client, request_id=request_id
-        )
+        request = ask(*resources, permits=permits, wait=wait, lease=lease, client=client, request_id=request_id)
         return self.stub.Acquire(request, timeout=BOUND).lease
 
     def wait_in_line(self, request: pb.AcquireRequest) -> "Waiting":
@@ -94,7 +94,7 @@ class Client:
         self._waiting.append(waiting)
         return waiting
 
-    def release(self, *leases: int, outcome: pb.Outcome = pb.OUTCOME_UNSPECIFIED) -> list[pb.LeaseResult]:
+    def release(self, *leases: int, outcome: pb.Outcome.ValueType = pb.OUTCOME_UNSPECIFIED) -> list[pb.LeaseResult]:
         """Give back; raises grpc.RpcError when it is one and was not live."""
         request = pb.ReleaseRequest(lease_ids=leases, outcome=outcome)
         return list(self.stub.Release(request, timeout=BOUND).results)
@@ -137,7 +137,7 @@ class Client:
 class Waiting:
     """An ask that stands in line."""
 
-    def __init__(self, call: "grpc.CallFuture[pb.AcquireResponse]") -> None:
+    def __init__(self, call: "grpc.Future[pb.AcquireResponse]") -> None:
         self._call = call
 
     def done(self) -> bool:
@@ -172,6 +172,11 @@ class AsyncClient:
         resource = next(resource for resource in answer.resources if resource.name == name)
         return resource.in_use, resource.waiters
 
+    async def until_counts(self, name: str, in_use: int, waiters: int) -> None:
+        """Look again and again until there are so many; for a time that the caller bounds."""
+        while await self.counts(name) != (in_use, waiters):  # noqa: ASYNC110  (the daemon is another process)
+            await asyncio.sleep(0.01)
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -185,7 +190,7 @@ class Refusal:
     """What a refusal says, to people and to programs."""
 
     def __init__(self, error: BaseException) -> None:
-        assert isinstance(error, grpc.Call | aio.AioRpcError), error
+        assert isinstance(error, grpc.Call), error
         self.code: StatusCode = error.code()
         self.message = error.details() or ""
         self.reason = ""
@@ -205,5 +210,3 @@ class Refusal:
                 self.retry = retry.retry_delay.ToNanoseconds() / 1e9
             elif detail.Unpack(bad):
                 self.field = bad.field_violations[0].field
-
-

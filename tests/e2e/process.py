@@ -23,7 +23,7 @@ COMMAND: Final = (sys.executable, "-m", "governor.cli", "serve")
 
 _INFO: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} INFO    \S")
 _LISTENING: Final = re.compile(r"listening on (\S+) \(gRPC\)")
-_HTTP: Final = re.compile(r"listening on (http://\S+)")
+_HTTP: Final = re.compile(r"listening on http://(\S+)")
 
 Metrics = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -84,6 +84,13 @@ class Daemon:
     def address(self) -> str:
         """The first of them."""
         return self.addresses[0]
+
+    @property
+    def http(self) -> str:
+        """Where its pages are, as host:port."""
+        found = _HTTP.search(self.log)
+        assert found is not None
+        return found[1]
 
     # --- signals and the end --------------------------------------------------------------------------------
 
@@ -155,11 +162,10 @@ class Daemon:
 
     def page(self, path: str, headers: Mapping[str, str] | None = None) -> tuple[int, str]:
         """Status and body of one of its HTTP pages."""
-        found = _HTTP.search(self.log)
-        assert found is not None
-        request = urllib.request.Request(found[1] + path, headers=dict(headers or {}))  # noqa: S310  (our own URL)
+        url = f"http://{self.http}{path}"
+        request = urllib.request.Request(url, headers=dict(headers or {}))
         try:
-            with urllib.request.urlopen(request, timeout=BOUND) as answer:  # noqa: S310
+            with urllib.request.urlopen(request, timeout=BOUND) as answer:  # noqa: S310  (our own URL)
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:
@@ -178,7 +184,9 @@ class Daemon:
     def metric(self, name: str, **labels: str) -> float:
         """The one sample with this name and, among others, these labels."""
         found = [
-            value for (sample, its), value in self.metrics().items() if sample == name and labels.items() <= dict(its).items()
+            value
+            for (sample, its), value in self.metrics().items()
+            if sample == name and labels.items() <= dict(its).items()
         ]
         assert len(found) == 1, f"{len(found)} samples are {name} with {labels}"
         return found[0]

@@ -1,7 +1,7 @@
 """Borrowers that are killed, stopped or cut off: their permits and their places come back."""
 
 import signal
-import subprocess
+from typing import TYPE_CHECKING
 
 import grpc
 import pytest
@@ -11,6 +11,9 @@ from governor.v1 import governor_pb2 as pb
 from tests.e2e.client import Client, Refusal, ask
 from tests.e2e.conftest import Spawn
 from tests.e2e.process import Daemon, until
+
+if TYPE_CHECKING:
+    import subprocess
 
 # One for each test, so that none depends on another.
 YAML = """

@@ -4,7 +4,7 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ from governor.rpc import GrpcServer, serve
 from governor.v1 import governor_pb2 as pb
 from governor.v1.governor_pb2_grpc import GovernorStub
 from tests.fakes import FakeClock
+from tests.rpc.wire import Wire
 
 if TYPE_CHECKING:
     from governor.v1.governor_pb2_grpc import GovernorAsyncStub
@@ -73,6 +74,12 @@ class World:
     path: Path
     stub: "GovernorAsyncStub"
     channel: aio.Channel
+    wires: list[Wire] = field(default_factory=list)
+
+    async def wire(self) -> Wire:
+        """A connection of frames; closed at the end of the test, whatever becomes of it."""
+        self.wires.append(await Wire.connect(self.path))
+        return self.wires[-1]
 
     def in_use(self, resource: str = "sem") -> int:
         """Permits lent now."""
@@ -111,7 +118,11 @@ async def world(folder: Path, *resources: ResourceSpec) -> AsyncIterator[World]:
     server.set_serving(True)
     try:
         async with aio.insecure_channel(f"unix:{path}") as channel:
-            yield World(clock, driver, server, path, GovernorStub(channel), channel)
+            made = World(clock, driver, server, path, GovernorStub(channel), channel)
+            try:
+                yield made
+            finally:
+                await asyncio.gather(*(wire.close() for wire in made.wires))
     finally:
         driver.close()
         await server.stop(0)

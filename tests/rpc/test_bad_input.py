@@ -12,7 +12,6 @@ from grpc import aio
 from governor.v1 import governor_pb2 as pb
 from tests.rpc.conftest import World, ask
 from tests.rpc.refusals import refused
-from tests.rpc.wire import Wire
 
 MALFORMED = grpc.StatusCode.INVALID_ARGUMENT
 NOT_FOUND = grpc.StatusCode.NOT_FOUND
@@ -113,7 +112,7 @@ async def test_what_is_too_large(governor: World, size: int) -> None:
 async def test_what_only_unpacks_to_too_much(governor: World) -> None:
     """The bound holds for what a message becomes, not for how it travelled."""
     raw = _with(client="x" * 16_000_000).SerializeToString()
-    wire = await Wire.connect(governor.path)
+    wire = await governor.wire()
 
     bomb = wire.call("Acquire", gzip.compress(raw), flags=1, grpc_encoding="gzip")
     small = wire.call("Acquire", gzip.compress(ask().SerializeToString()), flags=1, grpc_encoding="gzip")
@@ -121,28 +120,24 @@ async def test_what_only_unpacks_to_too_much(governor: World) -> None:
     assert await wire.answer(bomb) is None
     assert await wire.answer(small) is not None
     assert governor.in_use() == 1
-    await wire.close()
 
 
 async def test_a_call_without_its_message(governor: World) -> None:
     """A broken client is told, and its stream does not stay open for ever."""
-    wire = await Wire.connect(governor.path)
+    wire = await governor.wire()
 
     assert await wire.answer(wire.call("Acquire")) is None
-
-    await wire.close()
 
 
 async def test_a_message_that_breaks_off(governor: World) -> None:
     """A length that promises more than comes ends the call."""
-    wire = await Wire.connect(governor.path)
+    wire = await governor.wire()
     raw = ask().SerializeToString()
 
     broken = wire.raw_call("Acquire", struct.pack(">BI", 0, 1000) + raw)
 
     assert await wire.answer(broken) is None
     assert governor.in_use() == 0
-    await wire.close()
 
 
 @pytest.mark.parametrize("ids", [[], [0], [-1], [1, 2, 0], list(range(1, 1002)), [1] * 1001])

@@ -297,6 +297,21 @@ async def test_a_fault_is_logged_and_answered(
     assert "ZeroDivisionError: secret" in caplog.text
 
 
+async def test_what_the_transport_raises_is_left_to_it(
+    governor: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It says that the call or the server has ended: no fault of ours, and no reason to touch the call again."""
+
+    def ended() -> None:
+        raise aio.InternalError
+
+    monkeypatch.setattr(governor.driver, "snapshot", ended)
+    with caplog.at_level(logging.ERROR, logger="governor"):
+        await status_of(governor.stub.ListResources(pb.ListResourcesRequest()))
+
+    assert not [record for record in caplog.records if record.name.startswith("governor")]
+
+
 async def test_a_cancellation_from_within_still_answers(governor: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A future that dies under a call must not leave its caller hanging until the deadline."""
 

@@ -5,6 +5,7 @@ The clock of these tests stands still: no lease ever expires, so nothing is free
 
 import asyncio
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import grpc
@@ -67,7 +68,7 @@ class Crowd:
 async def test_a_storm_of_cancelled_calls(governor: World, seed: int) -> None:
     """1,000 clients give up around the moment of their grant: each either got its lease, or it was taken back."""
     granted = _count_grants(governor)
-    wire = await Wire.connect(governor.path)
+    wire = await governor.wire()
     crowd = Crowd(wire, random.Random(seed))
 
     await asyncio.gather(*(crowd.client() for _ in range(1000)))
@@ -75,31 +76,33 @@ async def test_a_storm_of_cancelled_calls(governor: World, seed: int) -> None:
     await governor.until_free()
     assert 0 < crowd.received <= len(granted)
     assert crowd.gave_up
-    await wire.close()
 
 
 async def test_a_storm_of_deadlines(governor: World) -> None:
     """Deadlines that fire as grants are made: the same."""
     granted = _count_grants(governor)
     dice = random.Random(0)
-    wire = await Wire.connect(governor.path)
+    wire = await governor.wire()
     crowd = Crowd(wire, dice)
 
     async def client() -> None:
         async with crowd.at_once:
-            microseconds = dice.randrange(100, 8000)
+            microseconds = int(crowd.usual * dice.uniform(0.2, 3) * 1e6)
+            began = asyncio.get_running_loop().time()
             stream = wire.call("Acquire", ask().SerializeToString(), grpc_timeout=f"{microseconds}u")
             answer = await wire.answer(stream)
             if answer is None:
                 crowd.gave_up += 1
+                crowd.usual *= 1.05
             else:
+                crowd.usual = 0.9 * crowd.usual + 0.1 * (asyncio.get_running_loop().time() - began)
                 await crowd.give_back(answer)
 
     await asyncio.gather(*(client() for _ in range(500)))
 
     await governor.until_free()
     assert 0 < crowd.received <= len(granted)
-    await wire.close()
+    assert crowd.gave_up
 
 
 async def test_a_crowd_in_line_gives_up(governor: World) -> None:
@@ -128,7 +131,7 @@ async def test_severed_connections(governor: World, seed: int) -> None:
     """
     dice = random.Random(seed)
     holder = (await governor.stub.Acquire(ask(permits=2))).lease
-    wires = [await Wire.connect(governor.path) for _ in range(20)]
+    wires = [await governor.wire() for _ in range(20)]
     for wire in wires:
         for _ in range(20):
             wire.call("Acquire", ask().SerializeToString())
@@ -146,7 +149,7 @@ async def test_severed_connections(governor: World, seed: int) -> None:
 async def test_a_dead_connection_is_never_lent_to(governor: World) -> None:
     """The permit passes over everybody who is gone, to the first who is there."""
     holder = (await governor.stub.Acquire(ask(permits=2))).lease
-    wire = await Wire.connect(governor.path)
+    wire = await governor.wire()
     for _ in range(50):
         wire.call("Acquire", ask().SerializeToString())
     await governor.until_waiting(50)
@@ -165,9 +168,9 @@ async def test_grpc_aio_sends_in_the_way_that_is_watched(governor: World, monkey
     seen: list[bool] = []
     judge = delivery._judge
 
-    def spy(batch: "asyncio.Future[None]", undelivered: object) -> None:
+    def spy(undelivered: Callable[[], None], batch: "asyncio.Future[None]") -> None:
         seen.append(batch.exception() is None)
-        judge(batch, lambda: None)
+        judge(undelivered, batch)
 
     monkeypatch.setattr(delivery, "_judge", spy)
 
@@ -175,6 +178,35 @@ async def test_grpc_aio_sends_in_the_way_that_is_watched(governor: World, monkey
 
     await until(lambda: bool(seen))
     assert seen == [True]
+
+
+async def test_a_task_that_ends_without_sending(caplog: pytest.LogCaptureFixture) -> None:
+    """When the server stopped under a handler's feet, nothing was sent; that is no riddle."""
+    taken_back: list[bool] = []
+
+    async def handler() -> None:
+        delivery.watch(lambda: taken_back.append(True))
+
+    await asyncio.ensure_future(handler())
+    await until(lambda: bool(taken_back))
+
+    assert not caplog.records
+
+
+async def test_an_unknown_way_to_send_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Then nothing is taken back that may have arrived, and the log does not fill with it."""
+    delivery._complain.cache_clear()
+    taken_back: list[bool] = []
+
+    async def handler() -> None:
+        delivery.watch(lambda: taken_back.append(True))
+        await asyncio.sleep(0)  # waits for the next turn of the loop, not for a future
+
+    await asyncio.gather(handler(), handler())
+
+    assert not taken_back
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    delivery._complain.cache_clear()
 
 
 async def test_a_reply_into_a_cancelled_call_is_noticed(governor: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,7 +220,7 @@ async def test_a_reply_into_a_cancelled_call_is_noticed(governor: World, monkeyp
 
     monkeypatch.setattr(governor.driver, "abandon", spy)
     acquire = governor.driver.acquire
-    wire = await Wire.connect(governor.path)
+    wire = await governor.wire()
 
     async def slow(*args: object, **kwargs: object) -> object:
         answer = await acquire(*args, **kwargs)  # type: ignore[arg-type] # whatever the servicer gave
@@ -202,7 +234,6 @@ async def test_a_reply_into_a_cancelled_call_is_noticed(governor: World, monkeyp
 
     await until(lambda: bool(taken_back))
     assert governor.in_use() == 0
-    await wire.close()
 
 
 async def test_what_stays_lent_was_delivered(governor: World) -> None:

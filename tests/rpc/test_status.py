@@ -142,25 +142,3 @@ def test_a_hostile_name_stays_small_and_quiet(reason: Reason) -> None:
     assert said.message.isprintable()
     assert len(said.message.encode()) < 600
     assert sum(len(key) + len(value) for key, value in said.metadata) < 4000
-
-
-@pytest.mark.parametrize(
-    ("nanos", "text"),
-    [
-        (0, "0ms"),
-        (1, "1ms"),
-        (250 * MILLISECOND, "250ms"),
-        (999 * MILLISECOND, "999ms"),
-        (999 * MILLISECOND + 1, "1s"),
-        (1_200_000_000, "1.2s"),
-        (1_200_000_001, "1.3s"),
-        (59_900_000_000, "59.9s"),
-        (59_900_000_001, "1m00s"),
-        (310 * SECOND, "5m10s"),
-        (3 * 3600 * SECOND + 5 * 60 * SECOND, "3h05m"),
-        (10 * 86400 * SECOND, "240h00m"),
-    ],
-)
-def test_lengths(nanos: int, text: str) -> None:
-    """Lengths read well and never promise too early a time."""
-    assert text == status.length(nanos)

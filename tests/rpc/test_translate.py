@@ -187,11 +187,10 @@ def test_a_granted_pool() -> None:
 
 
 def test_what_was_spent_has_nothing_left() -> None:
-    """Without a deadline there is no remaining time; a wait of 0 is said all the same."""
+    """Without a deadline there is no remaining time, which is not the same as none left."""
     lease = translate.acquired(Granted(TicketId(1), LeaseId(9), (), None, 0, ""), now=5).lease
 
     assert not lease.HasField("remaining")
-    assert lease.HasField("waited")
 
 
 def test_remaining_is_never_negative() -> None:
@@ -204,7 +203,10 @@ def test_remaining_is_never_negative() -> None:
 @pytest.mark.parametrize("state", LeaseState)
 def test_every_state_has_a_number(state: LeaseState) -> None:
     """And it is the one of the same name."""
-    made = translate.lease_result(LeaseResult(LeaseId(1), state, remaining=5, ended=Ended(EndReason.EXPIRED, SECOND)))
+    result = LeaseResult(LeaseId(1), state, remaining=5, ended=Ended(EndReason.EXPIRED, SECOND))
+    made, same = translate.released([result]).results[0], translate.renewed([result]).results[0]
+
+    assert made == same
 
     assert pb.LeaseResult.State.Name(made.state) == state.name
     assert (made.remaining, made.ended.reason, made.ended.ago) == (Duration(nanos=5), "expired", Duration(seconds=1))

@@ -146,9 +146,7 @@ class Pool:
         """When enough quarantines are over; whatever else is lent may come back at any instant."""
         self._readmit(now)
         slots = [(until, self._declared[index].max_leases) for until, index in self._quarantined]
-        at = _enough(permits - self._capacity + sum(each for _, each in slots), slots, now)
-        assert at is not None, "more than the capacity"
-        return at
+        return _enough(permits - self._capacity + sum(count for _, count in slots), slots, now)
 
     def wake_at(self, permits: int, now: Nanos) -> Nanos | None:
         """When the quarantines of enough free slots are over."""
@@ -241,12 +239,13 @@ class Pool:
                 self._turns.enter(member)
 
 
-def _enough(missing: int, slots: list[tuple[Nanos, int]], now: Nanos) -> Nanos | None:
-    """The instant by which ``missing`` of the slots that come at these instants are there; None if never."""
-    if missing <= 0:
-        return now
-    for at, count in sorted(slots):
-        missing -= count
+def _enough(missing: int, slots: list[tuple[Nanos, int]], now: Nanos) -> Nanos:
+    """When ``missing`` of the slots that come at these instants have come; there are enough."""
+    at = now
+    for until, count in sorted(slots):
         if missing <= 0:
-            return at
-    return None
+            break
+        missing -= count
+        at = until
+    assert missing <= 0, "asked when more will be free than there ever are"
+    return at

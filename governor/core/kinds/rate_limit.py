@@ -54,6 +54,7 @@ class _Meter:
 
     def __init__(self, window: Window, former: Sequence["_Meter"], now: Nanos) -> None:
         """Take over what was spent of the ``former`` windows; if there were none, nothing was."""
+        assert window.period >= 1, "a window of no length"
         self.speed = window.permits
         self.cost = window.period
         self.burst = window.burst if window.permits else 0

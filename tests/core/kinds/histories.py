@@ -166,15 +166,19 @@ class History:
         return state
 
 
-def histories(kind: str, *, reloads: bool = True) -> st.SearchStrategy[History]:
-    """Histories of one kind, with or without new declarations."""
+def histories(kind: str) -> st.SearchStrategy[History]:
+    """Histories of one kind."""
     which = st.integers(0, 5)
-    steps: st.SearchStrategy[Step] = st.one_of(
+    step: st.SearchStrategy[Step] = st.one_of(
         st.builds(Take, st.integers(1, 4)),
         st.builds(Take, st.integers(1, 4)),
         st.builds(Wait, lengths),
         st.builds(GiveBack, which, st.sampled_from(Outcome)),
         st.builds(PutBack, which),
-        *([st.builds(Reload, SPECS[kind])] if reloads else []),
+        st.builds(Reload, SPECS[kind]),
     )
-    return st.builds(History, SPECS[kind], st.lists(steps, max_size=15).map(tuple))
+    return st.builds(History, SPECS[kind], st.lists(step, min_size=5, max_size=20).map(tuple))
+
+
+# Made once: a strategy is slow to make.
+HISTORIES: Final = {kind: histories(kind) for kind in SPECS}

@@ -1,4 +1,4 @@
-"""How quantities and foreign text read on a terminal.
+"""Wording: how quantities and foreign text read, in a terminal, a log or an error.
 
 It knows characters. It must never write them anywhere.
 """
@@ -29,20 +29,20 @@ def span(nanos: int) -> str:
     if nanos <= 0:
         return "0s"
     if nanos <= SECOND - MILLISECOND:
-        return f"{_up(nanos, MILLISECOND)}ms"
+        return f"{rounded_up(nanos, MILLISECOND)}ms"
     if nanos <= MINUTE - SECOND // 10:
-        tenths = _up(nanos, SECOND // 10)
+        tenths = rounded_up(nanos, SECOND // 10)
         return f"{tenths // 10}.{tenths % 10}s".replace(".0s", "s")
     if nanos <= HOUR - SECOND:
-        minutes, seconds = divmod(_up(nanos, SECOND), 60)
+        minutes, seconds = divmod(rounded_up(nanos, SECOND), 60)
         return f"{minutes}m{seconds:02}s"
     if nanos <= DAY - MINUTE:
-        hours, minutes = divmod(_up(nanos, MINUTE), 60)
+        hours, minutes = divmod(rounded_up(nanos, MINUTE), 60)
         return f"{hours}h{minutes:02}m"
-    days, hours = divmod(_up(nanos, HOUR), 24)
+    days, hours = divmod(rounded_up(nanos, HOUR), 24)
     return f"{days}d{hours:02}h"
 
 
-def _up(nanos: int, unit: int) -> int:
+def rounded_up(nanos: int, unit: int) -> int:
     """Whole units, rounded up: who is told "try again in 1.2s" must not come too early."""
     return -(-nanos // unit)

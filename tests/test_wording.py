@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from governor.cli.wording import DAY, HOUR, MILLISECOND, MINUTE, SECOND, count, printable, span
 from governor.config.units import parse_duration
+from governor.wording import DAY, HOUR, MILLISECOND, MINUTE, SECOND, count, printable, span
 
 
 @pytest.mark.parametrize(

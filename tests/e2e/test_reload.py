@@ -1,0 +1,157 @@
+"""SIGHUP: an edited file takes effect whole, or not at all."""
+
+import signal
+import time
+
+from governor.v1 import governor_pb2 as pb
+from tests.e2e.client import Refusal, ask
+from tests.e2e.conftest import HEAD, Connect, Start
+from tests.e2e.process import Daemon, until
+
+YAML = """
+semaphores:
+  grows: {permits: 1}
+  goes: {permits: 1}
+  stays: {permits: 1}
+"""
+
+
+def edit(daemon: Daemon, yaml: str, *, drain: str = "100ms", head: str = HEAD) -> None:
+    """Another text in the place of its file, and the signal."""
+    new = daemon.config.with_suffix(".new")
+    new.write_text(head.format(folder=daemon.config.parent, drain=drain) + yaml, encoding="utf-8")
+    new.replace(daemon.config)
+    daemon.signal(signal.SIGHUP)
+
+
+def test_a_good_file_takes_effect(start: Start, connect: Connect) -> None:
+    """Growing wakes whoever waits, the waiters of what was removed are told, what is the same keeps its state."""
+    daemon = start(YAML)
+    me = connect(daemon)
+    grows, goes, stays = (me.acquire(name).id for name in ("grows", "goes", "stays"))
+    woken = me.wait_in_line(ask("grows"))
+    told = me.wait_in_line(ask("goes"))
+    undisturbed = me.wait_in_line(ask("stays"))
+
+    edit(daemon, "semaphores: {grows: {permits: 2}, stays: {permits: 1}, comes: {permits: 1}}")
+
+    assert woken.lease().id > stays
+    assert Refusal(told.refusal()).reason == "UNKNOWN_RESOURCE"
+    assert not undisturbed.done()
+    assert "added comes, changed grows, removed goes" in daemon.said("reloaded")
+    assert [(r.name, r.in_use, r.waiters, r.draining) for r in me.resources()] == [
+        ("grows", 2, 0, False),
+        ("stays", 1, 1, False),
+        ("comes", 0, 0, False),
+        ("goes", 1, 0, True),
+    ]
+    me.release(goes)
+    assert "goes" not in {resource.name for resource in me.resources()}
+    assert not any(("resource", "goes") in labels for _, labels in daemon.metrics())
+    me.release(grows, stays, woken.lease().id)
+    me.release(undisturbed.lease().id)
+
+
+def test_a_bad_file_changes_nothing(start: Start, connect: Connect) -> None:
+    """It is refused whole, and that stays visible until a good one has been read."""
+    daemon = start(YAML)
+    me = connect(daemon)
+    held = me.acquire("grows").id
+    waiting = me.wait_in_line(ask("grows", wait=25))
+    before = me.resources()
+    good = _config_info(daemon)
+    assert daemon.metric("governor_config_last_reload_successful") == 1
+
+    daemon.expect("reload refused")
+    edit(daemon, "semaphores: {grows: {permits: 2}, other: {permit: 1}}\n")
+    line = daemon.said("reload refused")
+    assert f"{daemon.config}:4: semaphores.other" in line
+    assert daemon.metric("governor_config_last_reload_successful") == 0
+    assert _config_info(daemon) == good
+    assert not waiting.done()
+    assert [_without_time(resource) for resource in me.resources()] == [_without_time(r) for r in before]
+
+    edit(daemon, "semaphores: {grows: {permits: 2}}\n")
+    me.release(waiting.lease().id, held)
+    assert daemon.metric("governor_config_last_reload_successful") == 1
+    assert _config_info(daemon) != good
+    assert abs(daemon.metric("governor_config_last_reload_success_timestamp_seconds") - time.time()) < 3600
+
+
+def test_a_file_that_is_gone_changes_nothing(start: Start, connect: Connect) -> None:
+    """Nor does one that became another kind of resource under a lease."""
+    daemon = start(YAML)
+    me = connect(daemon)
+    held = me.acquire("grows").id
+    daemon.expect("reload refused")
+
+    text = daemon.config.read_text(encoding="utf-8")
+    daemon.config.unlink()
+    daemon.signal(signal.SIGHUP)
+    assert "there is no such file" in daemon.said("reload refused")
+    edit(daemon, "pools: {grows: {size: 1}}")
+    assert "grows" in daemon.said("reload refused", times=2)
+    assert [resource.name for resource in me.resources()] == ["grows", "goes", "stays"]
+
+    daemon.config.write_text(text, encoding="utf-8")
+    me.release(held)
+
+
+def test_shrinking_takes_nothing_back(start: Start, connect: Connect) -> None:
+    """Nobody is granted until use is below, and an ask that became impossible is told so."""
+    daemon = start("semaphores: {shrinks: {permits: 3}}\n")
+    me = connect(daemon)
+    held = [me.acquire("shrinks").id for _ in range(3)]
+    impossible = me.wait_in_line(ask("shrinks", permits=2))
+    waiting = me.wait_in_line(ask("shrinks"))
+
+    edit(daemon, "semaphores: {shrinks: {permits: 1}}\n")
+
+    assert Refusal(impossible.refusal()).reason == "ABOVE_CAPACITY"
+    assert daemon.metric("governor_permits_over_limit", resource="shrinks") == 2
+    me.release(*held[:2])
+    assert not waiting.done()
+    me.release(held[2])
+    me.release(waiting.lease().id)
+
+
+def test_what_needs_a_start_says_so_for_as_long_as_it_does(start: Start, connect: Connect) -> None:
+    """Other addresses take effect at the next start; back to those of this one, there is nothing to say."""
+    daemon = start(YAML)
+    me = connect(daemon)
+    warning = "take effect at the next start"
+    daemon.expect(warning)
+    elsewhere = HEAD.replace("governor.sock", "other.sock")
+
+    edit(daemon, YAML, head=elsewhere)
+    daemon.said(warning)
+    edit(daemon, YAML + "  more: {permits: 1}\n", head=elsewhere)
+    daemon.said(warning, times=2)
+    edit(daemon, YAML)
+    daemon.said("reloaded", times=3)
+    edit(daemon, YAML + "  more: {permits: 1}\n")
+    daemon.said("reloaded", times=4)
+
+    assert daemon.log.count(warning) == 2
+    assert len(me.resources()) == 4
+
+
+def test_many_signals_at_once_are_one_reload_after_the_other(start: Start, connect: Connect) -> None:
+    """In the end the last text is in force."""
+    daemon = start(YAML)
+    me = connect(daemon)
+
+    for permits in range(2, 30):
+        edit(daemon, f"semaphores: {{grows: {{permits: {permits}}}}}\n")
+
+    until(lambda: me.resources()[0].capacity == 29, "the last text is in force")
+    assert [resource.name for resource in me.resources()] == ["grows"]
+
+
+def _config_info(daemon: Daemon) -> list[dict[str, str]]:
+    return [dict(labels) for name, labels in daemon.metrics() if name == "governor_config_info"]
+
+
+def _without_time(resource: pb.Resource) -> pb.Resource:
+    resource.ClearField("oldest_wait")
+    return resource
