@@ -67,12 +67,9 @@ class Driver:
         """
         self._last_ticket += 1
         ticket = TicketId(self._last_ticket)
-        answer: Answer | None = None
         for effect in self._step(Acquire(ticket, claims, client, wait, lease, request_id, labels)):
             if isinstance(effect, (Granted, Denied)) and effect.ticket == ticket:
-                answer = effect
-        if answer is not None:
-            return answer
+                return effect
         caller: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._callers[ticket] = caller
         try:
@@ -138,11 +135,12 @@ class Driver:
     def _step(self, event: Event) -> list[Effect]:
         """One step of the engine, and all that follows from it but the answer to whoever called."""
         effects = self._engine.handle(event, now=self._clock.now())
-        for effect in effects:
-            if isinstance(effect, (Granted, Denied)):
-                caller = self._callers.pop(effect.ticket, None)
-                if caller is not None and not caller.done():
-                    caller.set_result(effect)
+        if self._callers:
+            for effect in effects:
+                if isinstance(effect, (Granted, Denied)):
+                    caller = self._callers.pop(effect.ticket, None)
+                    if caller is not None and not caller.done():
+                        caller.set_result(effect)
         self._arm()
         # Last, so that a fault in one of them leaves no caller hanging; callers go on only after this step anyway.
         for observe in self.observers:
@@ -155,6 +153,8 @@ class Driver:
         A timer that would come too early is left alone: it costs one idle turn, while moving it would cost every
         call that takes and returns a lease.
         """
+        if self._timer is not None and not self._engine.due_before(self._timer_at):
+            return
         due = self._engine.next_deadline()
         if due is None or (self._timer is not None and self._timer_at <= due):
             return

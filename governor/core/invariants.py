@@ -63,4 +63,4 @@ def _nothing_live_has_ended(lending: Lending, now: Nanos) -> None:
         assert lease.end is None, f"I6: lease {lease.id} is live and has ended"
         assert lease.deadline is not None, f"I6: lease {lease.id} is live and lent nothing"
         assert lease.deadline > now, f"I6: lease {lease.id} should have expired"
-        assert lease.id < lending.leases.next_id, f"I7: lease {lease.id} has an id not given out yet"
+        assert lease.id <= lending.leases.last_id, f"I7: lease {lease.id} has an id not given out yet"

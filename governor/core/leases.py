@@ -53,14 +53,15 @@ class Leases:
         "_ended_order",
         "_live",
         "exhausted",
+        "last_id",
         "live",
-        "next_id",
     )
 
     def __init__(self, agenda: Agenda, first_id: LeaseId) -> None:
-        self.next_id = first_id
+        # The highest id given out so far.
+        self.last_id = LeaseId(first_id - 1)
         self.exhausted = True
-        self._ceiling = first_id - 1
+        self._ceiling = self.last_id
         self._live: dict[LeaseId, Lease] = {}
         # The live lease of an id. Bound once: it is asked on the hottest path.
         self.live: Callable[[LeaseId], Lease | None] = self._live.get
@@ -85,7 +86,7 @@ class Leases:
     def reserve(self, ceiling: LeaseId) -> None:
         """Ids up to ``ceiling`` may be given out; the ceiling never falls."""
         self._ceiling = max(self._ceiling, ceiling)
-        self.exhausted = self.next_id > self._ceiling
+        self.exhausted = self.last_id >= self._ceiling
 
     def grant(
         self,
@@ -96,9 +97,9 @@ class Leases:
         now: Nanos,
     ) -> Lease:
         """A new lease, with the next id; without a ``deadline`` it only stands for what was spent."""
-        lease_id = self.next_id
         assert not self.exhausted, "I7: an id was given out that the next start may give out again"
-        self.next_id += 1  # type: ignore[assignment]  # LeaseId(...) would be a call
+        self.last_id += 1  # type: ignore[assignment]  # LeaseId(...) would be a call
+        lease_id = self.last_id
         if lease_id >= self._ceiling:
             self.exhausted = True
         lease = Lease(lease_id, ask, grants, taken, now, deadline)

@@ -136,19 +136,19 @@ class Tallies:
         """Count one step. The first three cases are the hot path: a grant and its release take about 1 µs."""
         reconfigured = False
         for effect in effects:
-            match effect:
-                case Granted():
-                    self._granted(effect)
-                case LeaseEnded():
-                    self._lease_ended(effect)
-                case Released():
-                    releases = self.releases
-                    for result in effect.results:
-                        releases[result.state] += 1
-                case Reconfigured():
-                    reconfigured = True
-                case _:
-                    self._seldom(effect)
+            # Not a match: in Python 3.11 it costs more than twice as much, 0.2 µs in all.
+            if isinstance(effect, Granted):
+                self._granted(effect)
+            elif isinstance(effect, LeaseEnded):
+                self._lease_ended(effect)
+            elif isinstance(effect, Released):
+                releases = self.releases
+                for result in effect.results:
+                    releases[result.state] += 1
+            elif isinstance(effect, Reconfigured):
+                reconfigured = True
+            else:
+                self._seldom(effect)
         if reconfigured:
             # Not before the end of the step: those who waited for what was removed are told in it.
             self.follow(self._snapshot())

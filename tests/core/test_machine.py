@@ -557,6 +557,7 @@ class EngineMachine(RuleBasedStateMachine):
     def the_next_deadline_is_never_late(self) -> None:
         """Whatever is due next, the engine asks to be woken by then; with nothing due it asks for nothing."""
         due = self.model.due()
+        assert not due or self.engine.due_before(due[0][0] + 1)
         asked = self.engine.next_deadline()
         assert (asked is None) == (not due)
         if asked is not None:
