@@ -19,6 +19,8 @@ from governor.core.effects import Denied, LeaseResult, LeaseState
 from governor.core.types import SECOND, Denial, Nanos, Reason
 from governor.driver import Driver
 from governor.rpc import delivery, status, translate
+from governor.rpc.asks import Asks
+from governor.rpc.replies import Replies
 from governor.v1 import governor_pb2 as pb
 
 SERVICE: Final = pb.DESCRIPTOR.services_by_name["Governor"].full_name
@@ -46,6 +48,8 @@ class GovernorServicer:
     def __init__(self, driver: Driver, clock: Clock) -> None:
         self._driver = driver
         self._clock = clock
+        self._asks = Asks()
+        self._replies = Replies()
 
     def handlers(self) -> grpc.GenericRpcHandler:
         """What a server is given. Generic: it costs no call that waits in the core for each method."""
@@ -60,11 +64,7 @@ class GovernorServicer:
         )
 
     async def _acquire(self, raw: bytes, context: Context) -> Answer:
-        try:
-            request = pb.AcquireRequest.FromString(raw)
-        except DecodeError:
-            return status.refusal(translate.undecodable(pb.AcquireRequest))
-        ask = translate.ask(request)
+        ask = self._asks.read(raw)
         if isinstance(ask, Denial):
             return status.refusal(ask)
         answer = await self._driver.acquire(
@@ -79,7 +79,7 @@ class GovernorServicer:
             return status.refusal(answer.denial, waited=answer.waited)
         take_back = partial(self._driver.abandon, answer.ticket)
         try:
-            reply = translate.acquired(answer, now=self._clock.now()).SerializeToString()
+            reply = self._replies.acquired(answer, now=self._clock.now())
         except BaseException:
             take_back()
             raise
@@ -99,7 +99,7 @@ class GovernorServicer:
         refused = _refused(results)
         if refused is not None:
             return refused
-        return translate.released(results).SerializeToString()
+        return self._replies.released(results)
 
     async def _renew(self, raw: bytes, context: Context) -> Answer:
         try:
