@@ -70,7 +70,7 @@ bench: .venv/dev.stamp
 
 # --- checks -----------------------------------------------------------------------------------------------------
 
-.PHONY: test format-check lint types imports proto-check test-core test-shells
+.PHONY: test format-check lint types imports proto-check test-core test-shells test-long
 test: format-check lint imports types proto-check test-core test-shells
 
 format-check: .venv/dev.stamp
@@ -101,6 +101,10 @@ test-core: .venv/dev.stamp
 test-shells: .venv/dev.stamp
 	@echo "== tests of everything else"
 	@$(py) -m pytest tests --ignore=tests/core $(PYTEST_ARGS)
+
+# The state machine of the engine for minutes, not seconds, and with other examples each time.
+test-long: .venv/dev.stamp
+	@$(py) -m pytest tests/core/test_machine.py --hypothesis-profile=long --hypothesis-seed=random --timeout=0 $(PYTEST_ARGS)
 
 # --- upkeep -----------------------------------------------------------------------------------------------------
 

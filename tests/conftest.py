@@ -19,7 +19,18 @@ PROGRAMS: Final = {
 # No deadline: a slow machine is not a bug. In CI always the same examples: a red build is about the change.
 hypothesis.settings.register_profile("dev", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+# `make test-long`: every property, and above all the state machine of the engine, for minutes instead of seconds.
+hypothesis.settings.register_profile("long", deadline=None, max_examples=3000, print_blob=True)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Registers what only this project's tests know."""
+    parser.addoption(
+        "--rewrite-transcripts",
+        action="store_true",
+        help="write today's answers of the engine into tests/core/transcripts (then review them line by line)",
+    )
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 It knows the rules of asking and waiting. It must never change anything: every function here only looks.
 """
 
+from governor.core.ask import Ask
 from governor.core.events import Acquire
 from governor.core.resource import Resource
 from governor.core.types import MAX_CLAIMS, MAX_PERMITS, MILLISECOND, MIN_LEASE, Claim, Denial, Nanos, Reason
@@ -65,6 +66,17 @@ def not_before(wants: Wants, now: Nanos) -> tuple[Nanos, str]:
         if instant > latest:
             latest, name = instant, resource.spec.name
     return latest, name
+
+
+def standing(ask: Ask, now: Nanos) -> tuple[int, Nanos]:
+    """How many stand before an ask in the longest of its lines, and the first instant at which it could be granted."""
+    longest, latest = 0, now
+    for resource, permits in ask.wants:
+        before = resource.line.ahead_of(ask)
+        wanted = sum([other.permits_of(resource) for other in before])
+        longest = max(longest, len(before))
+        latest = max(latest, resource.limit.not_before(permits, wanted, now))
+    return longest, latest
 
 
 def line_refusal(wants: Wants, wait: Nanos, now: Nanos) -> Denial | None:

@@ -72,7 +72,7 @@ class Engine:
         else:
             assert_never(event)
         if lending.touched:
-            lending.settle(now, effects)
+            lending.settle(now, now, effects)
         return effects
 
     def next_deadline(self) -> Nanos | None:
@@ -129,7 +129,7 @@ class Engine:
             if resource is None or resource.draining:
                 return Denial(Reason.UNKNOWN_RESOURCE, claim.resource)
             wants.append((resource, permits))
-            if resource.spec.lease < length:
+            if resource.limit.lends and resource.spec.lease < length:
                 length = resource.spec.lease
             takeable = takeable and not resource.line.permits and resource.limit.can_take(permits, now)
         if event.lease is not None:
@@ -166,8 +166,7 @@ class Engine:
                 lending.register.join(ask, known, event.ticket)
                 wait = admission.longest_wait(ask.wants, event.wait)
                 lending.waiters.wait_until(ask, max(ask.deadline, now + wait))
-                ahead = max([resource.line.ahead_of(ask.place) for resource, _ in ask.wants])
-                effects.append(Queued(event.ticket, ahead, now))
+                effects.append(Queued(event.ticket, *admission.standing(ask, now)))
             case Lease(end=None | EndReason.SPENT):
                 lending.register.join(ask, known, event.ticket)
                 effects.append(granted(event.ticket, known, repeated=True))
@@ -245,7 +244,7 @@ class Engine:
         """
         lending = self._lending
         while (first := lending.agenda.first()) is not None and first[0] <= now:
-            key = first[1]
+            due, key = first
             if key < RIPENINGS:
                 lease = lending.leases.live(LeaseId(key))
                 assert lease is not None, "I6: a lease that does not live was due"
@@ -254,9 +253,9 @@ class Engine:
                 lending.touch(lending.resources.by_key(key))
             else:
                 ask = lending.waiters.by_key(key)
-                denial = Denial(Reason.WAIT_OVER, admission.blocker(ask.wants, now))
+                denial = Denial(Reason.WAIT_OVER, admission.blocker(ask.wants, due))
                 lending.deny(ask, denial, now, effects)
-            lending.settle(now, effects)
+            lending.settle(due, now, effects)
 
     def _reconfigure(self, event: Reconfigure, now: Nanos, effects: list[Effect]) -> None:
         lending = self._lending
@@ -280,7 +279,7 @@ class Engine:
                 if denial := admission.above_capacity(ask.wants):
                     lending.deny(ask, denial, now, effects)
             lending.touch(resource)
-        lending.settle(now, effects)
+        lending.settle(now, now, effects)
         for resource in change.gone:
             if not resource.leases:
                 lending.resources.retire(resource)

@@ -18,7 +18,7 @@ class Acquire:
     """Ask for all of ``claims`` together, under a ``ticket`` number that was never used before.
 
     ``wait``: None is the smallest ``max_wait`` of the resources, 0 does not wait; never longer than that ``max_wait``.
-    ``lease``: None is the shortest ``lease`` of the resources.
+    ``lease``: None is the shortest ``lease`` of the resources that lend.
     ``request_id``: unless empty, the same id from the same ``client`` gives the same lease or place in line.
     """
 

@@ -105,26 +105,30 @@ class Lending:
         held, left = now - lease.granted_at, lease.deadline - now
         effects.append(LeaseEnded(lease.id, reason, lease.grants, lease.ask.event.client, held, left))
 
-    def settle(self, now: Nanos, effects: list[Effect]) -> None:
-        """Grant whoever can be granted now in the lines that were touched, and in those that this touches."""
+    def settle(self, at: Nanos, now: Nanos, effects: list[Effect]) -> None:
+        """Grant whoever could be granted at ``at`` in the lines that were touched, and in those that this touches.
+
+        ``at`` is the instant that the engine catches up with, or ``now``. What comes later than ``at`` is not free
+        yet: whoever's wait was over before it came must not be granted because nobody looked in between.
+        """
         for resource in self.touched:  # which grows while it is walked
             while (ask := resource.line.head) is not None:
-                if self.leases.exhausted or not ask.at_head or not ask.takeable(now):
+                if self.leases.exhausted or not ask.at_head or not ask.takeable(at):
                     break
                 self.waiters.leave(ask)
                 self.grant(ask, now, effects)
                 self.touched.extend([other for other, _ in ask.wants if other is not resource])
-            self._await_ripening(resource, now)
+            self._await_ripening(resource, at)
         self.touched.clear()
 
-    def _await_ripening(self, resource: Resource, now: Nanos) -> None:
-        """Put on the agenda when time alone lets this line move."""
+    def _await_ripening(self, resource: Resource, since: Nanos) -> None:
+        """Put on the agenda when, after ``since``, time alone lets this line move."""
         at: Nanos | None = None
         if (ask := resource.line.head) is not None:
             permits = ask.permits_of(resource)
-            if not resource.limit.can_take(permits, now):
-                at = resource.limit.wake_at(permits, now)
-                assert at is None or at > now, "I3: what can be taken now was not"
+            if not resource.limit.can_take(permits, since):
+                at = resource.limit.wake_at(permits, since)
+                assert at is None or at > since, "I3: what can be taken now was not"
         self.resources.ripen(resource, at)
 
 

@@ -6,6 +6,7 @@ One invariant: ``permits`` is what all of them want together, so 0 means that no
 
 from collections import OrderedDict
 from collections.abc import Iterator
+from itertools import takewhile
 
 from governor.core.ask import Ask, Place
 
@@ -33,14 +34,9 @@ class Line:
             return ask
         return None
 
-    def ahead_of(self, place: Place) -> int:
-        """How many stand before this place; takes as long as there are."""
-        ahead = 0
-        for other in self._waiters:
-            if other >= place:
-                break
-            ahead += 1
-        return ahead
+    def ahead_of(self, ask: Ask) -> list[Ask]:
+        """Who stands before ``ask``; takes as long as there are of them."""
+        return list(takewhile(lambda other: other is not ask, self._waiters.values()))
 
     def join(self, ask: Ask, permits: int) -> None:
         """Stand behind everybody."""

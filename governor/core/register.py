@@ -37,9 +37,14 @@ class Register:
             self._requests[ask.event.client, ask.event.request_id] = holder
 
     def join(self, ask: Ask, holder: Ask | Lease, ticket: TicketId) -> None:
-        """One more ticket for the same; beyond a bound the oldest one stands for nothing any more."""
+        """One more ticket for the same; beyond a bound it is known that somebody has the answer.
+
+        Then the oldest ticket can no longer be given up, so that ``part`` never finds that none is left: a lease in use
+        must not be taken back because its last repeats could not be delivered.
+        """
         if len(ask.tickets) >= MAX_TICKETS:
-            del self._tickets[ask.tickets.pop(0)]
+            self._tickets.pop(ask.tickets[0], None)
+            return
         ask.tickets.append(ticket)
         self._tickets[ticket] = holder
 

@@ -1,0 +1,462 @@
+"""The engine once more, dumb: lists, scans over everything, and one rule after the other as DESIGN.md states them.
+
+It knows the semantics. It must never know how the engine keeps its books, and it must never be fast.
+It leaves to the engine what the semantics leave open: the numbers of leases and the choice of pool members.
+"""
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from governor.core.effects import Effect, Granted
+from governor.core.events import (
+    Abandon,
+    Acquire,
+    Drain,
+    Event,
+    Reconfigure,
+    Release,
+    Renew,
+    ReserveIds,
+    Wake,
+)
+from governor.core.resource import ResourceSpec
+from governor.core.types import (
+    MAX_CLAIMS,
+    MAX_PERMITS,
+    MIN_LEASE,
+    Claim,
+    EndReason,
+    Grant,
+    LeaseId,
+    Member,
+    Nanos,
+    Outcome,
+    Reason,
+    TicketId,
+)
+from tests.core.model_limits import DumbLimit, dumb
+
+# How often one ask may be repeated in line; a lease that was asked about so often is never taken back.
+MOST_TICKETS: Final = 16
+
+# Something that must have happened, as plain values: a word, who it happened to, and the numbers.
+Fact = tuple[object, ...]
+
+
+@dataclass
+class Resource:
+    """A declared resource, or one that drains."""
+
+    spec: ResourceSpec
+    limit: DumbLimit
+    draining: bool = False
+
+
+@dataclass
+class Place:
+    """A place in line; several tickets share it when they carry the same request id."""
+
+    tickets: list[TicketId]
+    ask: Acquire
+    length: Nanos
+    since: Nanos
+    deadline: Nanos
+
+
+@dataclass
+class Lease:
+    """A lease, for ever: the dumb model forgets nothing."""
+
+    id: LeaseId
+    ask: Acquire
+    grants: dict[str, Grant]
+    limits: dict[str, DumbLimit]
+    holders: list[TicketId]
+    length: Nanos
+    granted: Nanos
+    deadline: Nanos | None
+    ended: tuple[EndReason, Nanos] | None = None
+    surely_received: bool = False
+
+
+@dataclass
+class Model:
+    """The whole state, and what must have happened in the step at hand."""
+
+    resources: dict[str, Resource] = field(default_factory=dict)
+    line: list[Place] = field(default_factory=list)
+    leases: dict[LeaseId, Lease] = field(default_factory=dict)
+    requests: dict[tuple[str, str], LeaseId] = field(default_factory=dict)
+    draining: bool = False
+    next_id: int = 1
+    ceiling: int = 0
+    facts: list[Fact] = field(default_factory=list)
+    _settled: Nanos = 0
+    _told: dict[TicketId, Granted] = field(default_factory=dict)
+
+    def handle(self, event: Event, now: Nanos, effects: Sequence[Effect]) -> list[Fact]:
+        """What must have happened in this step; ``effects`` are asked only for lease numbers and members."""
+        self.facts = []
+        self._told = {effect.ticket: effect for effect in effects if isinstance(effect, Granted)}
+        self._settle(now)
+        match event:
+            case Acquire():
+                self._acquire(event, now)
+            case Abandon():
+                self._abandon(event.ticket, now)
+            case Release():
+                self.facts.append(("released", *[self._release(id_, event.outcome, now) for id_ in event.leases]))
+            case Renew():
+                self.facts.append(("renewed", *[self._renew(id_, event.lease, now) for id_ in event.leases]))
+            case Reconfigure():
+                self._reconfigure(event.resources, now)
+            case Drain():
+                self.draining = True
+                for place in list(self.line):
+                    self._deny(place, Reason.DRAINING)
+            case ReserveIds():
+                self.ceiling = max(self.ceiling, event.ceiling)
+            case Wake():
+                pass
+        self._settle(now)
+        return self.facts
+
+    # --- time -------------------------------------------------------------------------------------------------
+
+    def due(self) -> list[tuple[Nanos, int, Lease | Place]]:
+        """All that will happen by itself, soonest first; at one instant leases end, permits ripen, waits end."""
+        coming: list[tuple[Nanos, int, Lease | Place]] = [
+            (lease.deadline, 0, lease)
+            for lease in self.leases.values()
+            if lease.ended is None and lease.deadline is not None
+        ]
+        for place in self.line:
+            ripe = self._ripe_at(place)
+            if ripe is not None:
+                coming.append((ripe, 1, place))
+            coming.append((place.deadline, 2, place))
+        return sorted(coming, key=lambda due: (*due[:2], due[1] == 1 and self._left_open(due[2])))
+
+    def _left_open(self, who: Lease | Place) -> bool:
+        """Of those with no line in common the engine may serve any first; it matters when ids run out."""
+        return isinstance(who, Place) and who.tickets[0] not in self._told
+
+    def _settle(self, now: Nanos) -> None:
+        """Everything due by now happens, in order; the grants among it are made now."""
+        while due := [one for one in self.due() if one[0] <= now]:
+            instant, rank, who = due[0]
+            self._settled = max(self._settled, instant)
+            if isinstance(who, Lease):
+                self._end(who, EndReason.EXPIRED, Outcome.UNKNOWN, now)
+            elif rank == 1:
+                self._grant(who, now)
+            else:
+                self._deny(who, Reason.WAIT_OVER)
+        self._settled = now
+
+    def _ripe_at(self, place: Place) -> Nanos | None:
+        """The first instant from here on at which it is granted if nothing else happens; None is never."""
+        if self.next_id > self.ceiling:
+            return None
+        if any(self._ahead(claim, place) for claim in place.ask.claims):
+            return None
+        instants = [self.limit(c).ready_at(c.permits, self._settled) for c in place.ask.claims]
+        known = [instant for instant in instants if instant is not None]
+        return max(known) if len(known) == len(instants) else None
+
+    # --- lines ------------------------------------------------------------------------------------------------
+
+    def limit(self, claim: Claim) -> DumbLimit:
+        """The limit that a claim is about."""
+        return self.resources[claim.resource].limit
+
+    def _ahead(self, claim: Claim, place: Place | None) -> list[Place]:
+        """Who stands before this place in the line of a claim, or everybody who does."""
+        line = [p for p in self.line if any(c.resource == claim.resource for c in p.ask.claims)]
+        return line[: line.index(place)] if place is not None else line
+
+    def _not_before(self, claims: Sequence[Claim], place: Place | None, now: Nanos) -> Nanos:
+        """When a newcomer with these claims, or this place, could be granted at the earliest."""
+        instants = []
+        for claim in claims:
+            ahead = sum(
+                c.permits
+                for other in self._ahead(claim, place)
+                for c in other.ask.claims
+                if c.resource == claim.resource
+            )
+            instants.append(self.limit(claim).earliest(claim.permits, ahead, now))
+        return max([now, *instants])
+
+    def _acquire(self, ask: Acquire, now: Nanos) -> None:
+        refusal = self._refusal(ask, now)
+        if refusal is not None:
+            self.facts.append(("denied", ask.ticket, *refusal))
+            return
+        if self._same_place(ask, now) or self._same_lease(ask):
+            return
+        specs = [self.resources[claim.resource].spec for claim in ask.claims]
+        wait = min(spec.max_wait for spec in specs)
+        wait = wait if ask.wait is None else min(wait, ask.wait)
+        lengths = [self.resources[c.resource].spec.lease for c in ask.claims if self.limit(c).lends]
+        length = min(lengths, default=0) if ask.lease is None else ask.lease
+        place = Place([ask.ticket], ask, length, now, now + wait)
+        nobody = not any(self._ahead(claim, None) for claim in ask.claims)
+        free = all(self.limit(c).ready_at(c.permits, now) == now for c in ask.claims)
+        if nobody and free:
+            self._grant(place, now)
+            return
+        if wait and any(len(self._ahead(c, None)) >= self.resources[c.resource].spec.max_waiters for c in ask.claims):
+            self.facts.append(("denied", ask.ticket, Reason.LINE_FULL))
+            return
+        first = self._not_before(ask.claims, None, now)
+        if wait == 0 or first > now + wait:
+            reason = Reason.HOPELESS if wait else Reason.NONE_FREE
+            self.facts.append(("denied", ask.ticket, reason, first - now or None))
+            return
+        ahead = max(len(self._ahead(claim, None)) for claim in ask.claims)
+        self.line.append(place)
+        self.facts.append(("queued", ask.ticket, ahead, first))
+
+    def _refusal(self, ask: Acquire, now: Nanos) -> tuple[object, ...] | None:
+        """Why the ask cannot even join what is there; in the order in which the reasons are looked for."""
+        broken = malformed(ask)
+        if broken is not None:
+            return (Reason.MALFORMED, broken)
+        known = self._known(ask)
+        if known is not None:
+            return self._refusal_of_repeat(ask, known, now)
+        if self.draining:
+            return (Reason.DRAINING,)
+        for claim in ask.claims:
+            resource = self.resources.get(claim.resource)
+            if resource is None or resource.draining:
+                return (Reason.UNKNOWN_RESOURCE,)
+        if ask.lease is not None and ask.lease > self._longest({c.resource for c in ask.claims}):
+            return (Reason.MALFORMED, "lease")
+        for claim in ask.claims:
+            capacity = self.limit(claim).capacity()
+            if capacity is not None and claim.permits > capacity:
+                return (Reason.ABOVE_CAPACITY, claim.resource, claim.permits, capacity)
+        if self.next_id > self.ceiling:
+            return (Reason.STATE_UNWRITABLE,)
+        return None
+
+    def _refusal_of_repeat(self, ask: Acquire, known: Place | Lease, now: Nanos) -> tuple[object, ...] | None:
+        """Why the ask cannot share what there is under its request id."""
+        if known.ask.claims != ask.claims:
+            return (Reason.REQUEST_ID_REUSED,)
+        if isinstance(known, Place):
+            return (Reason.LINE_FULL,) if len(known.tickets) == MOST_TICKETS else None
+        if known.ended is None or known.ended[0] is EndReason.SPENT:
+            return None
+        return (Reason.LEASE_ENDED, known.ended[0], now - known.ended[1])
+
+    def _longest(self, names: Iterable[str]) -> Nanos:
+        """The longest lease that all of these allow; what lends nothing allows any."""
+        resources = [self.resources[name] for name in names if name in self.resources]
+        return min((r.spec.max_lease for r in resources if r.limit.lends), default=sys.maxsize)
+
+    # --- request ids ------------------------------------------------------------------------------------------
+
+    def _known(self, ask: Acquire) -> Place | Lease | None:
+        if not ask.request_id:
+            return None
+        name = (ask.client, ask.request_id)
+        for place in self.line:
+            if (place.ask.client, place.ask.request_id) == name:
+                return place
+        return self.leases[self.requests[name]] if name in self.requests else None
+
+    def _same_place(self, ask: Acquire, now: Nanos) -> bool:
+        place = self._known(ask)
+        if not isinstance(place, Place):
+            return False
+        wait = min(self.resources[claim.resource].spec.max_wait for claim in ask.claims)
+        place.deadline = max(place.deadline, now + (wait if ask.wait is None else min(wait, ask.wait)))
+        place.tickets.append(ask.ticket)
+        ahead = max(len(self._ahead(claim, place)) for claim in ask.claims)
+        self.facts.append(("queued", ask.ticket, ahead, self._not_before(ask.claims, place, now)))
+        return True
+
+    def _same_lease(self, ask: Acquire) -> bool:
+        lease = self._known(ask)
+        if not isinstance(lease, Lease):
+            return False
+        if len(lease.holders) < MOST_TICKETS:
+            lease.holders.append(ask.ticket)
+        else:
+            lease.surely_received = True
+        self.facts.append(("granted", ask.ticket, lease.id, lease.deadline, "repeated"))
+        return True
+
+    # --- the ends of tickets ----------------------------------------------------------------------------------
+
+    def _grant(self, place: Place, now: Nanos) -> None:
+        if place in self.line:
+            self.line.remove(place)
+        self.next_id += 1
+        told = [self._told[ticket] for ticket in place.tickets if ticket in self._told]
+        assert len(told) == len(place.tickets), f"tickets {place.tickets} should have been granted: {self.facts}"
+        assert len({grant.lease for grant in told}) == 1, "tickets of one request id got different leases"
+        ask = place.ask
+        grants = {grant.resource: grant for grant in told[0].grants}
+        assert [(g.resource, g.permits) for g in told[0].grants] == [(c.resource, c.permits) for c in ask.claims]
+        for claim in ask.claims:
+            self.limit(claim).take(claim.permits, grants[claim.resource].members, now)
+        lent = any(self.limit(claim).lends for claim in ask.claims)
+        lease = Lease(
+            id=told[0].lease,
+            ask=ask,
+            grants=grants,
+            limits={claim.resource: self.limit(claim) for claim in ask.claims},
+            holders=list(place.tickets),
+            length=place.length,
+            granted=now,
+            deadline=now + place.length if lent else None,
+            ended=None if lent else (EndReason.SPENT, now),
+        )
+        self.leases[lease.id] = lease
+        if ask.request_id:
+            self.requests[ask.client, ask.request_id] = lease.id
+        for number, ticket in enumerate(place.tickets):
+            self.facts.append(("granted", ticket, lease.id, lease.deadline, "repeated" if number else "new"))
+
+    def _deny(self, place: Place, reason: Reason, *numbers: object) -> None:
+        self.line.remove(place)
+        for ticket in place.tickets:
+            self.facts.append(("denied", ticket, reason, *numbers))
+
+    def _abandon(self, ticket: TicketId, now: Nanos) -> None:
+        for place in list(self.line):
+            if ticket in place.tickets:
+                place.tickets.remove(ticket)
+                self.facts.append(("abandoned", ticket))
+                if not place.tickets:
+                    self.line.remove(place)
+        for lease in self.leases.values():
+            if ticket in lease.holders:
+                lease.holders.remove(ticket)
+                if (
+                    not lease.holders
+                    and not lease.surely_received
+                    and (lease.ended is None or lease.ended[0] is EndReason.SPENT)
+                ):
+                    self._take_back(lease, now)
+
+    def _take_back(self, lease: Lease, now: Nanos) -> None:
+        """A grant that nobody received: as if it had never been, and so its request id may ask again."""
+        for name, limit in lease.limits.items():
+            if not limit.lends:
+                limit.refund(lease.grants[name].permits, (), lease.granted, now)
+        self._end(lease, EndReason.DISCONNECTED, Outcome.UNKNOWN, now)
+        if lease.ask.request_id:
+            del self.requests[lease.ask.client, lease.ask.request_id]
+
+    # --- the ends of leases -----------------------------------------------------------------------------------
+
+    def _end(self, lease: Lease, reason: EndReason, outcome: Outcome, now: Nanos) -> None:
+        if lease.ended is not None:
+            return
+        lease.ended = (reason, now)
+        members: tuple[Member, ...] = ()
+        for name, limit in lease.limits.items():
+            members = lease.grants[name].members
+            limit.give(lease.grants[name].permits, members, outcome, now)
+        assert lease.deadline is not None
+        self.facts.append(("ended", lease.id, reason, now - lease.granted, lease.deadline - now))
+        for name in list(self.resources):
+            if self.resources[name].draining and not self.held(name):
+                del self.resources[name]
+
+    def held(self, name: str) -> list[Lease]:
+        """The live leases that something of this resource is lent to."""
+        return [
+            lease
+            for lease in self.leases.values()
+            if lease.ended is None and name in lease.limits and lease.limits[name].lends
+        ]
+
+    def _release(self, id_: LeaseId, outcome: Outcome, now: Nanos) -> Fact:
+        lease = self.leases.get(id_)
+        if lease is None:
+            return (id_, "unknown")
+        if lease.ended is not None:
+            return (id_, "ended", lease.ended[0], now - lease.ended[1])
+        self._end(lease, EndReason.RELEASED, outcome, now)
+        return (id_, "released")
+
+    def _renew(self, id_: LeaseId, length: Nanos | None, now: Nanos) -> Fact:
+        lease = self.leases.get(id_)
+        if lease is None:
+            return (id_, "unknown")
+        if lease.ended is not None:
+            return (id_, "ended", lease.ended[0], now - lease.ended[1])
+        longest = self._longest(name for name, limit in lease.limits.items() if limit.lends)
+        length = min(lease.length, longest) if length is None else length
+        if not MIN_LEASE <= length <= longest:
+            return (id_, "refused")
+        assert lease.deadline is not None
+        self.facts.append(("extended", id_, lease.deadline - now, now + length))
+        lease.deadline = now + length
+        return (id_, "renewed", length)
+
+    # --- other resources --------------------------------------------------------------------------------------
+
+    def _reconfigure(self, specs: tuple[ResourceSpec, ...], now: Nanos) -> None:
+        wanted = {spec.name: spec for spec in specs}
+        stuck = [
+            name
+            for name, spec in wanted.items()
+            if name in self.resources and self.resources[name].spec.kind != spec.kind and self.held(name)
+        ]
+        if stuck:
+            self.facts.append(("refused", len(stuck)))
+            return
+        declared = {name: r for name, r in self.resources.items() if not r.draining}
+        added = {name for name in wanted if name not in declared}
+        removed = {name for name in declared if name not in wanted}
+        changed = {name for name, r in declared.items() if name in wanted and r.spec != wanted[name]}
+        replaced = {name for name in changed if declared[name].spec.kind != wanted[name].kind}
+        told = (added | replaced, changed - replaced, removed | replaced)
+        self.facts.append(("reconfigured", *map(frozenset, told)))
+        for place in list(self.line):
+            if any(claim.resource in removed | replaced for claim in place.ask.claims):
+                self._deny(place, Reason.UNKNOWN_RESOURCE)
+        old, self.resources = self.resources, {}
+        for name, spec in wanted.items():
+            if name in old and name not in replaced:
+                self.resources[name] = Resource(spec, old[name].limit)
+                if old[name].spec.limit != spec.limit:
+                    old[name].limit.reconfigure(spec.limit, now)
+            else:
+                self.resources[name] = Resource(spec, dumb(spec.limit, now))
+        for name, resource in old.items():
+            if name not in wanted and self.held(name):
+                self.resources[name] = Resource(resource.spec, resource.limit, draining=True)
+        for place in list(self.line):
+            for claim in place.ask.claims:
+                capacity = self.limit(claim).capacity()
+                if capacity is not None and claim.permits > capacity:
+                    self._deny(place, Reason.ABOVE_CAPACITY, claim.resource, claim.permits, capacity)
+                    break
+
+
+def malformed(ask: Acquire) -> str | None:
+    """The field that no engine could make sense of."""
+    if not 1 <= len(ask.claims) <= MAX_CLAIMS:
+        return "claims"
+    for number, claim in enumerate(ask.claims):
+        if not 1 <= claim.permits <= MAX_PERMITS:
+            return f"claims[{number}].permits"
+        if any(claim.resource == other.resource for other in ask.claims[:number]):
+            return f"claims[{number}].resource"
+        if claim.key:
+            return f"claims[{number}].key"
+    if ask.wait is not None and ask.wait < 0:
+        return "wait"
+    if ask.lease is not None and ask.lease < MIN_LEASE:
+        return "lease"
+    return None

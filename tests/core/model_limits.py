@@ -1,0 +1,285 @@
+"""The dumb counterparts of the three kinds: what could be taken, computed the slow and obvious way.
+
+They know arithmetic with fractions and lists of members. They must never know the code of the kinds.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from governor.core.kinds.pool import PoolSpec
+from governor.core.kinds.rate_limit import RateLimitSpec, Window
+from governor.core.kinds.semaphore import SemaphoreSpec
+from governor.core.limit import LimitSpec
+from governor.core.types import Member, Nanos, Outcome
+
+
+class DumbSemaphore:
+    """Two numbers."""
+
+    lends = True
+
+    def __init__(self, spec: SemaphoreSpec) -> None:
+        self.permits = spec.permits
+        self.in_use = 0
+
+    def capacity(self) -> int | None:
+        """None is unlimited."""
+        return self.permits
+
+    def available(self, at: Nanos) -> int | None:
+        """What is not lent."""
+        return None if self.permits is None else max(0, self.permits - self.in_use)
+
+    def ready_at(self, permits: int, since: Nanos) -> Nanos | None:
+        """The instant from which time alone would be enough; None is never."""
+        free = self.available(since)
+        return since if free is None or free >= permits else None
+
+    def earliest(self, permits: int, ahead: int, now: Nanos) -> Nanos:
+        """Something may come back at any instant."""
+        return now
+
+    def take(self, permits: int, members: tuple[Member, ...], now: Nanos) -> None:
+        """Lend."""
+        self.in_use += permits
+
+    def give(self, permits: int, members: tuple[Member, ...], outcome: Outcome, now: Nanos) -> None:
+        """Take back."""
+        self.in_use -= permits
+
+    def refund(self, permits: int, members: tuple[Member, ...], taken: Nanos, now: Nanos) -> None:
+        """Take back what nobody saw."""
+        self.in_use -= permits
+
+    def reconfigure(self, spec: LimitSpec, now: Nanos) -> None:
+        """Another number."""
+        assert isinstance(spec, SemaphoreSpec)
+        self.permits = spec.permits
+
+
+@dataclass
+class DumbMember:
+    """What a pool remembers of a member, for as long as it is declared or lent."""
+
+    lent: int = 0
+    failures: int = 0
+    generation: int = 1
+    out_until: Nanos = 0
+
+
+class DumbPool:
+    """Slots, and a quarantine for each member. Which member is lent next is not its business: it is told."""
+
+    lends = True
+
+    def __init__(self, spec: PoolSpec) -> None:
+        self.spec = spec
+        self.members = {member.id: DumbMember() for member in spec.members}
+        self.last_take = 0
+
+    @property
+    def in_use(self) -> int:
+        """Slots lent, of declared members and of those that are gone from the declaration."""
+        return sum(member.lent for member in self.members.values())
+
+    def capacity(self) -> int | None:
+        """Slots of the declared members."""
+        return sum(member.max_leases for member in self.spec.members)
+
+    def slots(self, at: Nanos, *, all_back: bool = False) -> int:
+        """Free slots of the members that are not in quarantine at that instant."""
+        return sum(
+            max(0, declared.max_leases - (0 if all_back else self.members[declared.id].lent))
+            for declared in self.spec.members
+            if self.members[declared.id].out_until <= at
+        )
+
+    def available(self, at: Nanos) -> int | None:
+        """Free slots, and no more than the shrunk pool allows. After a take, there is no way back before it."""
+        return max(0, min(self.slots(max(at, self.last_take)), (self.capacity() or 0) - self.in_use))
+
+    def instants(self, since: Nanos) -> list[Nanos]:
+        """That instant and every end of a quarantine after it."""
+        ends = {member.out_until for member in self.members.values()}
+        return [since, *sorted(end for end in ends if end > since)]
+
+    def ready_at(self, permits: int, since: Nanos) -> Nanos | None:
+        """The first end of a quarantine after which there are enough slots."""
+        return next((at for at in self.instants(since) if (self.available(at) or 0) >= permits), None)
+
+    def earliest(self, permits: int, ahead: int, now: Nanos) -> Nanos:
+        """As if everything lent came back at once: only quarantines hold."""
+        return next(at for at in self.instants(now) if self.slots(at, all_back=True) >= permits)
+
+    def take(self, permits: int, members: tuple[Member, ...], now: Nanos) -> None:
+        """Lend these members; each must have a free slot and be no longer in quarantine."""
+        declared = {member.id: member for member in self.spec.members}
+        self.last_take = now
+        assert len(members) == permits, f"{permits} permits of a pool, but members {members}"
+        for member in members:
+            own = self.members[member.id]
+            assert own.out_until <= now, f"I2: {member.id} was lent out of quarantine"
+            assert own.lent < declared[member.id].max_leases, f"I2: {member.id} is lent too often"
+            assert (member.attributes, member.generation) == (declared[member.id].attributes, own.generation)
+            own.lent += 1
+
+    def give(self, permits: int, members: tuple[Member, ...], outcome: Outcome, now: Nanos) -> None:
+        """Take back; one that is broken stays out for twice as long each time, until it was ok once.
+
+        What is said of an earlier generation says nothing about this one.
+        """
+        for member in members:
+            own = self.members[member.id]
+            own.lent -= 1
+            if outcome is Outcome.BROKEN and member.generation == own.generation:
+                own.out_until = now + min(self.spec.quarantine * 2**own.failures, self.spec.max_quarantine)
+                own.failures += 1
+                own.generation += 1
+            elif outcome is Outcome.OK and member.generation == own.generation:
+                own.failures = 0
+        self.forget()
+
+    def forget(self) -> None:
+        """Members that are neither declared nor lent are as if they had never been."""
+        declared = {member.id for member in self.spec.members}
+        self.members = {id_: own for id_, own in self.members.items() if own.lent or id_ in declared}
+
+    def refund(self, permits: int, members: tuple[Member, ...], taken: Nanos, now: Nanos) -> None:
+        """Take back what nobody saw."""
+        self.give(permits, members, Outcome.UNKNOWN, now)
+
+    def reconfigure(self, spec: LimitSpec, now: Nanos) -> None:
+        """Other members; those that stay, or are still lent, keep their state."""
+        assert isinstance(spec, PoolSpec)
+        self.spec = spec
+        self.members = {member.id: DumbMember() for member in spec.members} | self.members
+        self.forget()
+
+
+class Bucket:
+    """One window as a bucket that what is spent drains out of steadily, in exact fractions of a permit."""
+
+    def __init__(self, window: Window, spent: Fraction, now: Nanos) -> None:
+        self.window = window
+        self.spent = spent
+        self.at = now
+
+    @property
+    def rate(self) -> Fraction:
+        """Permits a nanosecond."""
+        return Fraction(self.window.permits, self.window.period)
+
+    @property
+    def burst(self) -> int:
+        """Permits at once; none of a window that is closed."""
+        return self.window.burst if self.window.permits else 0
+
+    def spent_at(self, at: Nanos) -> Fraction:
+        """What is not back yet then, if nobody takes anything."""
+        return max(Fraction(0), self.spent - self.rate * (at - self.at))
+
+    def change(self, permits: int | Fraction, now: Nanos) -> None:
+        """Take permits out, or put them back (negative)."""
+        self.spent = max(Fraction(0), self.spent_at(now) + permits)
+        self.at = now
+
+    def holds(self, permits: int, now: Nanos) -> Nanos:
+        """The first instant from ``now`` on at which so many more could be spent, were it bottomless."""
+        too_many = self.spent_at(now) + permits - self.burst
+        return now if too_many <= 0 else now + math.ceil(too_many / self.rate)
+
+
+class DumbRateLimit:
+    """A bucket for each window; all of them must have room."""
+
+    lends = False
+    in_use = 0
+
+    def __init__(self, spec: RateLimitSpec, now: Nanos) -> None:
+        self.buckets = [Bucket(window, Fraction(0), now) for window in spec.windows]
+        self.last_take = now
+        self.since = now
+
+    def capacity(self) -> int | None:
+        """The smallest burst."""
+        return min((bucket.burst for bucket in self.buckets), default=None)
+
+    def available(self, at: Nanos) -> int | None:
+        """Whole permits in the tightest window."""
+        at = max(at, self.last_take)
+        left = [math.floor(bucket.burst - bucket.spent_at(at)) for bucket in self.buckets]
+        return max(0, min(left)) if left else None
+
+    def ready_at(self, permits: int, since: Nanos) -> Nanos | None:
+        """Time always does it. Nothing can be undone that was spent after that instant."""
+        at = max([self.last_take, since, *(b.holds(permits, max(since, self.last_take)) for b in self.buckets)])
+        return since if at == self.last_take else at
+
+    def earliest(self, permits: int, ahead: int, now: Nanos) -> Nanos:
+        """Those ahead are served first, as soon as they can be.
+
+        From a burst of 1 they are served one by one, and the rest of the nanosecond that each waits is lost.
+        """
+        instants = [now]
+        for bucket in self.buckets:
+            if bucket.burst > 1:
+                instants.append(bucket.holds(permits + ahead, now))
+                continue
+            served = Bucket(bucket.window, bucket.spent_at(now), now)
+            at = served.holds(1, now)
+            for _ in range(ahead):
+                served.change(1, at)
+                at = served.holds(1, at)
+            instants.append(at)
+        return max(instants)
+
+    def take(self, permits: int, members: tuple[Member, ...], now: Nanos) -> None:
+        """Spend."""
+        self.last_take = now
+        for bucket in self.buckets:
+            bucket.change(permits, now)
+
+    def give(self, permits: int, members: tuple[Member, ...], outcome: Outcome, now: Nanos) -> None:
+        """What is spent does not come back."""
+
+    def refund(self, permits: int, members: tuple[Member, ...], taken: Nanos, now: Nanos) -> None:
+        """What nobody saw was not spent, but for what came back with time and may have been taken again."""
+        if taken < self.since:
+            return
+        for bucket in self.buckets:
+            bucket.change(-max(Fraction(0), permits - bucket.rate * (self.last_take - taken)), now)
+
+    def reconfigure(self, spec: LimitSpec, now: Nanos) -> None:
+        """Other windows. A window of the same rate keeps what was spent; another takes on the most that was spent.
+
+        That is of the windows of its own period, or if there were none, of all; and no more than its burst.
+        """
+        assert isinstance(spec, RateLimitSpec)
+        before, self.buckets = self.buckets, []
+        for window in spec.windows:
+            same = [old.spent_at(now) for old in before if old.rate == Fraction(window.permits, window.period)]
+            period = [old.spent_at(now) for old in before if old.window.period == window.period]
+            spent = max(same or period or [old.spent_at(now) for old in before], default=Fraction(0))
+            if not same and window.permits:
+                spent = min(spent, Fraction(window.burst))
+            # A new window counts in fractions of its own, and never in favour of whoever asks.
+            spent = Fraction(math.ceil(spent * window.period), window.period)
+            self.buckets.append(Bucket(window, spent, now))
+        self.since = now
+
+
+DumbLimit = DumbSemaphore | DumbPool | DumbRateLimit
+
+
+def dumb(spec: LimitSpec, now: Nanos) -> DumbLimit:
+    """The dumb counterpart of a declared limit, idle."""
+    match spec:
+        case SemaphoreSpec():
+            return DumbSemaphore(spec)
+        case PoolSpec():
+            return DumbPool(spec)
+        case RateLimitSpec():
+            return DumbRateLimit(spec, now)
+        case _:
+            raise AssertionError(spec)
