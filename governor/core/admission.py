@@ -29,6 +29,13 @@ def malformed(event: Acquire) -> Denial | None:
     return None
 
 
+def unknown(claims: tuple[Claim, ...], claim: Claim) -> Denial:
+    """Nothing of this name is declared; without a name, nothing was asked for."""
+    if claim.resource:
+        return Denial(Reason.UNKNOWN_RESOURCE, claim.resource)
+    return _bad(f"claims[{claims.index(claim)}].resource", "the name of a resource")
+
+
 def lease_refusal(length: Nanos, wants: Wants) -> Denial | None:
     """Why none of these may be lent for ``length``."""
     if length < MIN_LEASE:
@@ -45,9 +52,9 @@ def lease_refusal(length: Nanos, wants: Wants) -> Denial | None:
 def above_capacity(wants: Wants) -> Denial | None:
     """Which claim asks for more than there ever is."""
     for resource, permits in wants:
-        capacity = resource.limit.capacity
-        if capacity is not None and permits > capacity:
-            return Denial(Reason.ABOVE_CAPACITY, resource.spec.name, asked=permits, limit=capacity)
+        largest = resource.limit.largest
+        if largest is not None and permits > largest:
+            return Denial(Reason.ABOVE_CAPACITY, resource.spec.name, asked=permits, limit=largest)
     return None
 
 
@@ -71,7 +78,10 @@ def not_before(wants: Wants, now: Nanos) -> tuple[Nanos, str]:
 
 
 def standing(ask: Ask, now: Nanos) -> tuple[int, Nanos]:
-    """How many stand before an ask in the longest of its lines, and the first instant at which it could be granted."""
+    """How many stand before an ask in the longest of its lines, and the first instant at which it could be granted.
+
+    Of a long line only the first ``COUNTED`` are looked at.
+    """
     longest, latest = 0, now
     for resource, permits in ask.wants:
         before = resource.line.ahead_of(ask)

@@ -127,7 +127,7 @@ class Engine:
             permits = claim.permits
             resource = lending.resources.get((claim.resource, claim.key))
             if resource is None or resource.draining:
-                return Denial(Reason.UNKNOWN_RESOURCE, claim.resource)
+                return admission.unknown(event.claims, claim)
             wants.append((resource, permits))
             if resource.limit.lends and resource.spec.lease < length:
                 length = resource.spec.lease
@@ -162,8 +162,10 @@ class Engine:
             case Ask():
                 if len(ask.tickets) >= MAX_TICKETS:
                     return Denial(Reason.LINE_FULL, ask.event.claims[0].resource, limit=MAX_TICKETS)
-                lending.register.join(ask, known, event.ticket)
                 wait = admission.longest_wait(ask.wants, event.wait)
+                if wait == 0:
+                    return Denial(Reason.NONE_FREE, admission.blocker(ask.wants, now))
+                lending.register.join(ask, known, event.ticket)
                 lending.waiters.wait_until(ask, max(ask.deadline, now + wait))
                 effects.append(Queued(event.ticket, *admission.standing(ask, now)))
             case Lease(end=None | EndReason.SPENT):

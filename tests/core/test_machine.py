@@ -539,6 +539,7 @@ class EngineMachine(RuleBasedStateMachine):
         assert shown == ResourceSnapshot(
             name=spec.name,
             kind=spec.kind,
+            lends=limit.lends,
             capacity=capacity,
             in_use=limit.in_use,
             over_limit=0 if capacity is None else max(0, limit.in_use - capacity),
