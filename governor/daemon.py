@@ -115,6 +115,7 @@ class Daemon:
             self._ready = False
             server.set_serving(False)
             await self._drain()
+        await self._last_steps()
         _log.info("stopped")
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             # All is over. One more of them, before the process is gone, must not make a killed one of a clean end.
@@ -159,6 +160,14 @@ class Daemon:
                 await asyncio.wait_for(self._stop_now.wait(), self._config.drain_timeout / SECOND)
         if self._driver.live_leases:
             _log.warning("%s still held", _are(self._driver.live_leases, "lease"))
+
+    async def _last_steps(self) -> None:
+        """Let every task end by itself: one of grpc's that is cancelled says so in the log, with a traceback."""
+        for task in self._tasks:
+            task.cancel()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        if others:
+            await asyncio.wait(others, timeout=_GRPC_GRACE_S)
 
     # --- reload ---------------------------------------------------------------------------------------------
 

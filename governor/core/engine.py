@@ -144,13 +144,12 @@ class Engine:
         if takeable:
             lending.grant(ask, now, effects)
             return None
-        wait = admission.longest_wait(wants, event.wait)
-        if denial := admission.line_refusal(wants, wait, now):
+        if denial := admission.line_refusal(wants, event.wait, now):
             return denial
         ahead = max([len(resource.line) for resource, _ in wants])
         not_before, _ = admission.not_before(wants, now)
         effects.append(Queued(event.ticket, ahead, not_before))
-        lending.wait(ask, now + wait)
+        lending.wait(ask, now + admission.longest_wait(wants, event.wait))
         return None
 
     def _repeat(self, event: Acquire, known: Ask | Lease, now: Nanos, effects: list[Effect]) -> Denial | None:
@@ -253,7 +252,8 @@ class Engine:
                 lending.touch(lending.resources.by_key(key))
             else:
                 ask = lending.waiters.by_key(key)
-                denial = Denial(Reason.WAIT_OVER, admission.blocker(ask.wants, due))
+                longest = admission.cap(ask.wants, ask.event.wait)
+                denial = Denial(Reason.WAIT_OVER, admission.blocker(ask.wants, due), longest=longest)
                 lending.deny(ask, denial, now, effects)
             lending.settle(due, now, effects)
 

@@ -254,6 +254,9 @@ def _resource(seen: ResourceSnapshot) -> pb.Resource:
     _set(made.lease, seen.lease)
     if seen.oldest_wait is not None:
         _set(made.oldest_wait, seen.oldest_wait)
+    if seen.members is not None:
+        counts = seen.members
+        made.members.CopyFrom(pb.PoolMembers(free=counts.free, lent=counts.lent, quarantined=counts.quarantined))
     return made
 
 
