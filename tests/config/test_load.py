@@ -89,7 +89,7 @@ def test_a_pool_has_members_with_attributes() -> None:
           a:
             members:
               primary: {port: 5432, max_leases: 10, version: 1.10, enabled: on, note: "", zip: 0123}
-              1: {}
+              "1": {}
               replica:
             order: least_used
             quarantine: 2s
@@ -156,7 +156,7 @@ def test_resources_keep_the_order_of_the_file_in_each_section() -> None:
     text = """
         rate_limits: {z: {rate: 1/s}, y: {rate: 1/s}}
         pools: {b: {size: 1}, a b/&?c: {size: 1}}
-        semaphores: {"Größe 🚀": {permits: 1}, "null": {permits: 1}, 1.5: {permits: 1}}
+        semaphores: {"Größe 🚀": {permits: 1}, "null": {permits: 1}, "1.5": {permits: 1}}
     """
     assert [each.name for each in config(text).resources] == ["Größe 🚀", "null", "1.5", "b", "a b/&?c", "z", "y"]
 

@@ -10,6 +10,7 @@ from grpc import StatusCode
 from grpc_health.v1 import health_pb2
 
 from governor.v1 import governor_pb2 as pb
+from governor.wording import span
 from tests.e2e.client import Client, Refusal, ask
 from tests.e2e.conftest import HEAD, Connect, Start
 from tests.e2e.process import BOUND, Daemon, until
@@ -69,7 +70,7 @@ def test_nobody_is_waited_for_longer_than_drain_timeout(start: Start, connect: C
     daemon.signal(signal.SIGTERM)
 
     assert daemon.exit_code() == 0
-    daemon.said("waiting up to 300ms")
+    daemon.said(f"waiting up to {span(300_000_000)} for")
     daemon.said("1 lease is still held")
 
 
