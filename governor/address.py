@@ -79,20 +79,26 @@ def parse(text: str) -> Address:
     """Reads ``host:port``, ``[ipv6]:port`` or ``unix:/path``; raises `AddressError`."""
     if text.startswith("unix:"):
         return UnixAddress(_socket_path(text.removeprefix("unix:")))
+    if "://" in text:
+        raise AddressError("write host:port or unix:/path, with no http:// or the like before it")
     return parse_tcp(text)
 
 
-def parse_tcp(text: str) -> TcpAddress:
-    """Reads ``host:port`` or ``[ipv6]:port``; raises `AddressError`."""
+def parse_tcp(text: str, *, example: int = 7411) -> TcpAddress:
+    """Reads ``host:port`` or ``[ipv6]:port``; raises `AddressError`. ``example``: the port that its hints show."""
+    if "://" in text:
+        raise AddressError("write host:port, with no http:// or the like before it")
+    if text.startswith("unix:"):
+        raise AddressError("a unix socket will not do here: write host:port")
     host, colon, port = text.rpartition(":")
     if not colon:
         missing = "a host before the port" if text.isdecimal() else "a port after the host"
-        raise AddressError(f"write {missing}, as in 127.0.0.1:7411")
+        raise AddressError(f"write {missing}, as in 127.0.0.1:{example}")
     if not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > MAX_PORT:
         raise AddressError(f"the port must be a number from 0 to {MAX_PORT}")
     if not host:
         raise AddressError("write 127.0.0.1 before the port for this machine only, 0.0.0.0 for every address of it")
-    return TcpAddress(_host(host), int(port))
+    return TcpAddress(_host(host, example), int(port))
 
 
 def check_socket_path(path: Path) -> None:
@@ -112,14 +118,14 @@ def _socket_path(text: str) -> Path:
     return Path("/" + text.lstrip("/")) if text.startswith("/") else Path(text)
 
 
-def _host(host: str) -> str:
+def _host(host: str, example: int) -> str:
     if host.startswith("[") and host.endswith("]"):
         inner = host[1:-1]
         if not isinstance(_number(inner), ipaddress.IPv6Address):
             raise AddressError("what stands in [ ] must be an IPv6 address")
         return inner
     if ":" in host:
-        raise AddressError("an IPv6 address needs brackets, as in [::1]:7411")
+        raise AddressError(f"an IPv6 address needs brackets, as in [::1]:{example}")
     if _number(host) is None and not _is_name(host):
         raise AddressError("the host is neither an IP address nor a host name")
     return host

@@ -115,6 +115,7 @@ class Daemon:
             self._ready = False
             server.set_serving(False)
             await self._drain()
+        await self._last_steps()
         _log.info("stopped")
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             # All is over. One more of them, before the process is gone, must not make a killed one of a clean end.
@@ -123,7 +124,7 @@ class Daemon:
 
     def _announce(self, where: Sequence[str]) -> None:
         config = self._config
-        _log.info("governor %s, pid %d, state in %s", __version__, os.getpid(), self._state)
+        _log.info("governor %s, pid %d, state in %s", __version__, os.getpid(), self._state.absolute())
         _log.info("config %s: %s", config.source, _counted(config.resources))
         for warning in config.warnings:
             _log.warning("config %s: %s", config.source, warning)
@@ -160,6 +161,14 @@ class Daemon:
         if self._driver.live_leases:
             _log.warning("%s still held", _are(self._driver.live_leases, "lease"))
 
+    async def _last_steps(self) -> None:
+        """Let every task end by itself: one of grpc's that is cancelled says so in the log, with a traceback."""
+        for task in self._tasks:
+            task.cancel()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        if others:
+            await asyncio.wait(others, timeout=_GRPC_GRACE_S)
+
     # --- reload ---------------------------------------------------------------------------------------------
 
     def _on_hangup(self) -> None:
@@ -185,17 +194,21 @@ class Daemon:
                     _log.error("reload refused: %s: %s", config.source, problem)
                 return
             self._metrics.config_loaded(config.hash, unix_seconds())
-            _log.info(
-                "reloaded %s: %s; added %s, changed %s, removed %s",
-                config.source,
-                _counted(config.resources),
-                _names(outcome.added),
-                _names(outcome.changed),
-                _names(outcome.removed),
-            )
+            changes = {"added": outcome.added, "changed": outcome.changed, "removed": outcome.removed}
+            told = [f"{what} {', '.join(names)}" for what, names in changes.items() if names]
+            if config.drain_timeout != self._config.drain_timeout:
+                told.append(f"drain_timeout is now {span(config.drain_timeout)}")
+            resources = _counted(config.resources)
+            _log.info("reloaded %s: %s; %s", config.source, resources, ", ".join(told) or "nothing changed")
             now = self._started
-            if (config.listen, config.http, config.state) != (now.listen, now.http, now.state):
-                _log.warning("reload: listen, http and state take effect at the next start")
+            pairs = {
+                "listen": (config.listen, now.listen),
+                "http": (config.http, now.http),
+                "state": (config.state, now.state),
+            }
+            if late := [key for key, (new, old) in pairs.items() if new != old]:
+                takes = "takes" if len(late) == 1 else "take"
+                _log.warning("reload: %s %s effect at the next start", " and ".join(late), takes)
             self._config = config
 
     # --- the engine's effects -------------------------------------------------------------------------------
@@ -243,7 +256,7 @@ def _folder(state: Path) -> FolderLock:
 
 def _counted(resources: Sequence[ResourceSpec]) -> str:
     """Such as "3 resources (1 pool, 2 semaphores)"."""
-    kinds = Counter(spec.kind.replace("_", " ") for spec in resources)
+    kinds = Counter(spec.kind for spec in resources)
     parts = ", ".join(count(number, kind) for kind, number in sorted(kinds.items()))
     return count(len(resources), "resource") + (f" ({parts})" if parts else "")
 
@@ -251,7 +264,3 @@ def _counted(resources: Sequence[ResourceSpec]) -> str:
 def _are(number: int, noun: str) -> str:
     """Such as "1 lease is" or "2 leases are"."""
     return f"{count(number, noun)} {'is' if number == 1 else 'are'}"
-
-
-def _names(names: Sequence[str]) -> str:
-    return ", ".join(names) or "none"

@@ -24,25 +24,29 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def span(nanos: int) -> str:
-    """A length in a few characters, rounded up: ``250ms``, ``1.2s``, ``5m10s``, ``3h05m``, ``2d04h``."""
-    if nanos <= 0:
+def span(nanos: int, *, passed: bool = False) -> str:
+    """A length in a few characters: ``250ms``, ``1.2s``, ``5m10s``, ``3h05m``, ``2d04h``.
+
+    Rounded up, so that who is told "try again in 1.2s" does not come too early; what has ``passed`` is rounded down.
+    """
+
+    def whole(unit: int) -> int:
+        return nanos // unit if passed else rounded_up(nanos, unit)
+
+    if (milliseconds := whole(MILLISECOND)) <= 0:
         return "0s"
-    if nanos <= SECOND - MILLISECOND:
-        return f"{rounded_up(nanos, MILLISECOND)}ms"
-    if nanos <= MINUTE - SECOND // 10:
-        tenths = rounded_up(nanos, SECOND // 10)
+    if milliseconds < SECOND // MILLISECOND:
+        return f"{milliseconds}ms"
+    if (tenths := whole(SECOND // 10)) < MINUTE // (SECOND // 10):
         return f"{tenths // 10}.{tenths % 10}s".replace(".0s", "s")
-    if nanos <= HOUR - SECOND:
-        minutes, seconds = divmod(rounded_up(nanos, SECOND), 60)
-        return f"{minutes}m{seconds:02}s"
-    if nanos <= DAY - MINUTE:
-        hours, minutes = divmod(rounded_up(nanos, MINUTE), 60)
-        return f"{hours}h{minutes:02}m"
-    days, hours = divmod(rounded_up(nanos, HOUR), 24)
-    return f"{days}d{hours:02}h"
+    if (seconds := whole(SECOND)) < HOUR // SECOND:
+        return f"{seconds // 60}m{seconds % 60:02}s"
+    if (minutes := whole(MINUTE)) < DAY // MINUTE:
+        return f"{minutes // 60}h{minutes % 60:02}m"
+    hours = whole(HOUR)
+    return f"{hours // 24}d{hours % 24:02}h"
 
 
 def rounded_up(nanos: int, unit: int) -> int:
-    """Whole units, rounded up: who is told "try again in 1.2s" must not come too early."""
+    """Whole units of a length, the last one perhaps not full."""
     return -(-nanos // unit)

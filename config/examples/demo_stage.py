@@ -72,7 +72,7 @@ class Stage:
 
     def __init__(self, ends: ExitStack) -> None:
         self._ends = ends
-        self._start = time.monotonic()
+        self._start = self._shown = time.monotonic()
         self._told: queue.Queue[Event | str] = queue.Queue()
         self._clients: dict[str, subprocess.Popen[str]] = {}
         self.address, self.http = self._serve()
@@ -129,10 +129,11 @@ class Stage:
 
     def kill(self, who: str) -> float:
         """End a client as the kernel does when memory runs short: it cannot say goodbye. Gives the instant."""
-        at = time.monotonic()
         client = self._clients.pop(who)
         client.send_signal(signal.SIGKILL)
         client.wait(PATIENCE)
+        # Not before: until then it may still have said something.
+        at = time.monotonic()
         others = []
         while (told := waited_for(self._told)) != who:
             if isinstance(told, Event) and told.who == who:
@@ -186,7 +187,9 @@ class Stage:
 
     def say(self, who: str, text: str, *, at: float | None = None) -> None:
         """A line of the play."""
-        seconds = (time.monotonic() if at is None else at) - self._start
+        # What two processes tell in the same instant arrives in any order; the times that are read go forward.
+        self._shown = max(self._shown, time.monotonic() if at is None else at)
+        seconds = self._shown - self._start
         colour = {"daemon": DIM, "demo": BOLD}.get(who) or COLOURS[int(who[-1]) % len(COLOURS)]
         print(f"{seconds:6.2f}s  {styled(f'{who:<10}', colour)}  {text}", flush=True)
 

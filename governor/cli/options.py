@@ -136,7 +136,8 @@ class Duration(click.ParamType[int]):
         try:
             length = parse_duration(value)
         except UnitError as error:
-            hint = str(error) or "write a number and a unit, such as 250ms, 30s, 5m or 1h30m"
+            better = f"write {error.meant}" if error.meant else str(error)
+            hint = better or "write a number and a unit, such as 250ms, 30s, 5m or 1h30m"
             self.fail(f"{value!r} is no duration: {hint}", param, ctx)
         if length > MAX_DURATION:
             self.fail(f"{value!r} is longer than ten years", param, ctx)

@@ -1,5 +1,6 @@
 """`governor serve`: the daemon, in the foreground."""
 
+import shlex
 from pathlib import Path
 
 import click
@@ -14,21 +15,28 @@ PATH = click.Path(path_type=Path)
         "governor serve",
         "governor serve --config /etc/governor/governor.yaml",
         "governor serve --config governor.yaml --state ./state",
-    )
+    ),
+    # Only to say how a file is named: it stands bare after many other daemons.
+    context_settings={"allow_extra_args": True},
 )
 @click.option(
     "--config",
     type=PATH,
     metavar="FILE",
-    help="The YAML. Default: built-in settings that declare no resources.",
+    help="The YAML. Default: a built-in one, to try things out: it listens on this machine only and declares one "
+    "resource of each kind.",
 )
 @click.option("--state", type=PATH, metavar="DIR", help="The state folder. Default: as the config says.")
-def serve(*, config: Path | None, state: Path | None) -> int:
+@click.pass_context
+def serve(ctx: click.Context, *, config: Path | None, state: Path | None) -> int:
     """Run the daemon until Ctrl-C or SIGTERM.
 
     The first signal drains: nothing is granted any more, leases may be given back, and the daemon ends once
     nothing is held or drain_timeout is over. A second signal ends it at once. SIGHUP reads the config anew.
     """
+    if ctx.args:
+        file = shlex.quote(ctx.args[0])
+        raise click.UsageError(f"unexpected {file}; a config is named with an option: governor serve --config {file}")
     from governor import daemon
 
     return daemon.run(config, state)

@@ -103,7 +103,13 @@ class Accepts(Generic[T]):
         try:
             return self.meaning(node, context)
         except (HintError, UnitError, AddressError) as error:
-            raise refusal(self.what, node, str(error) or self._guess(node, context)) from None
+            raise refusal(self.what, node, self._way_out(error, node, context)) from None
+
+    def _way_out(self, error: ValueError, scalar: Scalar, context: Context) -> str:
+        # What a variable may have had a part in is not repeated, not even in better words.
+        if isinstance(error, UnitError) and error.meant and not scalar.secret:
+            return f"write {error.meant}"
+        return str(error) or self._guess(scalar, context)
 
     def _guess(self, scalar: Scalar, context: Context) -> str:
         near = None if scalar.secret else context.guesses.nearest(scalar.text, self.words)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import yaml
 
-from governor.config.nodes import Broken, ListNode, MappingNode, Node, Scalar, found
+from governor.config.nodes import TYPED, Broken, ListNode, MappingNode, Node, Scalar, found
 from governor.config.problems import Problems, Trail, quoted, shortened
 from governor.config.syntax import MAX_DEPTH, NO_TAGS, TOO_DEEP, explain
 from governor.config.variables import VariableError, Variables
@@ -24,6 +24,9 @@ MAX_NODES: Final = 100_000
 
 # libyaml reads a full-sized file sixteen times faster; both readers emit the same events.
 READER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+# What YAML 1.1 makes of plain text, by its first character: a number, a date, a boolean or nothing.
+_RESOLVERS: Final[dict[str | None, list[tuple[str, re.Pattern[str]]]]] = yaml.SafeLoader.yaml_implicit_resolvers
 
 # What YAML does not allow in a text, and three that it calls the end of a line while editors do not.
 _STRANGE: Final = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u2028\u2029]")
@@ -188,4 +191,13 @@ def _why_no_key(event: yaml.ScalarEvent) -> str | None:
     key: str = event.value
     if "${" in key:
         return f"variables are filled into values, not into names such as {quoted(key)}"
+    if key and not event.style and _is_ambiguous(key):
+        # A name that an editor, Helm or yq reads as another one, or as none, is a trap for whoever asks for it.
+        return f"other readers of YAML do not take {shortened(key)} for text: put it in quotes"
     return None
+
+
+def _is_ambiguous(plain: str) -> bool:
+    """Whether YAML 1.1 or 1.2 makes something else than text of it."""
+    patterns = [*_RESOLVERS.get(plain[0], ()), *_RESOLVERS.get(None, ())]
+    return TYPED.fullmatch(plain) is not None or any(pattern.match(plain) for _, pattern in patterns)

@@ -13,7 +13,7 @@ from governor.config.variables import is_only_variable
 
 _NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
 # What YAML 1.2 reads as a number or a boolean.
-_TYPED: Final = re.compile(
+TYPED: Final = re.compile(
     r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|0o[0-7]+|0x[0-9a-fA-F]+"
     r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)|true|True|TRUE|false|False|FALSE"
 )
@@ -48,7 +48,7 @@ class Scalar:
     @property
     def typed(self) -> bool:
         """Whether YAML would make a number or a boolean of what was written."""
-        return not self.quoted and _TYPED.fullmatch(self.written) is not None
+        return not self.quoted and TYPED.fullmatch(self.written) is not None
 
 
 class MappingNode(dict[str, "Node"]):

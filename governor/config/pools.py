@@ -20,7 +20,7 @@ from governor.core.types import SECOND, Nanos
 DEFAULT_QUARANTINE: Final[Nanos] = SECOND
 DEFAULT_MAX_QUARANTINE: Final[Nanos] = 60 * SECOND
 
-MAX_MEMBERS: Final = 10_000
+MAX_MEMBERS: Final = 1_000
 MAX_MEMBER_LEASES: Final = 1_000_000
 MAX_ATTRIBUTES: Final = 64
 

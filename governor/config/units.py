@@ -6,9 +6,10 @@ be a secret.
 
 import re
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final
 
-from governor.core.types import MILLISECOND, SECOND, Nanos
+from governor.core.types import MAX_PERMITS, MILLISECOND, SECOND, Nanos
 
 MINUTE: Final[Nanos] = 60 * SECOND
 HOUR: Final[Nanos] = 60 * MINUTE
@@ -25,9 +26,32 @@ _PART: Final = re.compile(rf"({_DIGITS})(?:\.({_DIGITS}))?(ms|[dhms])")
 _NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
 _RATE: Final = re.compile(rf"({_DIGITS})/(.+)")
 
+# How people write the same things where nobody has told them how.
+_WORDS: Final[dict[str, Nanos]] = {
+    **UNITS,
+    **dict.fromkeys(("msec", "msecs", "millisecond", "milliseconds"), MILLISECOND),
+    **dict.fromkeys(("sec", "secs", "second", "seconds"), SECOND),
+    **dict.fromkeys(("min", "mins", "minute", "minutes"), MINUTE),
+    **dict.fromkeys(("hr", "hrs", "hour", "hours"), HOUR),
+    **dict.fromkeys(("day", "days"), DAY),
+    **dict.fromkeys(("w", "week", "weeks"), 7 * DAY),
+}
+_LOOSE: Final = rf"({_DIGITS}(?:\.{_DIGITS})?) ?([A-Za-z]+)"
+_LOOSE_PART: Final = re.compile(rf"{_LOOSE}(?:,? and |, | |$|(?=[0-9]))")
+_LOOSE_RATE: Final = re.compile(rf"({_DIGITS}(?:\.{_DIGITS})?) ?(?:/|per |an? |every |each ) ?(.+)")
+# No attempt is made to understand a longer text.
+_MAX_LOOSE: Final = 64
+
 
 class UnitError(ValueError):
-    """Text that is no length of time or no rate; the message is a hint at the way out, and may be empty."""
+    """Text that is no length of time or no rate; the message is a hint at the way out, and may be empty.
+
+    ``meant``: how the same is written here, if it can be told. Unlike the message it says what the text said.
+    """
+
+    def __init__(self, hint: str = "", *, meant: str = "") -> None:
+        super().__init__(hint)
+        self.meant = meant
 
 
 @dataclass(slots=True, frozen=True)
@@ -50,7 +74,7 @@ def parse_duration(text: str) -> Nanos:
     while position < len(text):
         part = _PART.match(text, position)
         if part is None:
-            raise UnitError(_hint(text))
+            raise UnitError(_hint(text, "30s"), meant=_meant_duration(text))
         if fraction is not None:
             raise UnitError("only the last number can have a fraction")
         whole, fraction, unit = part.groups()
@@ -86,9 +110,12 @@ def parse_rate(text: str) -> Rate:
         raise UnitError("say in what time, as in 100/s")
     match = _RATE.fullmatch(text)
     if match is None:
-        raise UnitError(_hint(text))
+        raise UnitError(_hint(text, "100/s"), meant=_meant_rate(text))
     permits, per = match.groups()
-    period = UNITS[per] if per in UNITS else parse_duration(f"1{per}" if per.isalpha() else per)
+    try:
+        period = UNITS[per] if per in UNITS else parse_duration(f"1{per}" if per.isalpha() else per)
+    except UnitError as error:
+        raise UnitError(_hint(text, "100/s") or str(error), meant=_meant_rate(text)) from None
     if period == 0:
         raise UnitError("the time after the slash cannot be 0")
     return Rate(int(permits), period)
@@ -102,9 +129,9 @@ def format_rate(rate: Rate) -> str:
     return f"{rate.permits}/{format_duration(rate.period)}"
 
 
-def _hint(text: str) -> str:
+def _hint(text: str, example: str) -> str:
     if re.search(r"\s", text):
-        return "write it without spaces"
+        return f"write it without spaces, as in {example}"
     return "the units are ms, s, m, h and d" if re.fullmatch(rf"{_DIGITS}(\.{_DIGITS})?[A-Za-z]+", text) else ""
 
 
@@ -113,3 +140,37 @@ def _exactly(fraction: str, size: Nanos) -> Nanos:
     if rest:
         raise UnitError("a fraction finer than a nanosecond cannot be kept")
     return length
+
+
+def _meant_duration(text: str) -> str:
+    """``5 seconds``, ``1 hour 30 min`` or ``1w`` as `parse_duration` reads it; "" if that cannot be told."""
+    length = _loose(text)
+    return "" if length is None else format_duration(length)
+
+
+def _meant_rate(text: str) -> str:
+    """``100 per second``, ``1.5/s`` or ``10 / 30 sec`` as `parse_rate` reads it; "" if that cannot be told."""
+    match = _LOOSE_RATE.fullmatch(" ".join(text[: _MAX_LOOSE + 1].split()))
+    if match is None or len(text) > _MAX_LOOSE:
+        return ""
+    per = match[2]
+    period = _loose(per if per[0].isdecimal() else f"1{per}")
+    permits = Fraction(match[1])
+    if not period or permits.numerator > MAX_PERMITS or period * permits.denominator > MAX_DURATION:
+        return ""
+    return format_rate(Rate(permits.numerator, period * permits.denominator))
+
+
+def _loose(text: str) -> Nanos | None:
+    """The length of time in everyday writing, up to `MAX_DURATION`."""
+    if len(text) > _MAX_LOOSE:
+        return None
+    total, position, line = Fraction(0), 0, " ".join(text.split())
+    while position < len(line):
+        part = _LOOSE_PART.match(line, position)
+        size = _WORDS.get(part[2].lower()) if part else None
+        if part is None or size is None:
+            return None
+        total += Fraction(part[1]) * size
+        position = part.end()
+    return int(total) if total.denominator == 1 and 0 < total <= MAX_DURATION else None

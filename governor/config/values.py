@@ -244,7 +244,7 @@ def _tcp_or_off(scalar: Scalar, _: Context) -> TcpAddress | None:
         return None
     if scalar.text in {"false", "no", "none"}:
         raise HintError("write off")
-    return parse_tcp(scalar.text)
+    return parse_tcp(scalar.text, example=7412)
 
 
 _TCP: Final = {"type": "string", "pattern": r"^\S+:[0-9]{1,5}$"}

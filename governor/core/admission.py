@@ -29,6 +29,13 @@ def malformed(event: Acquire) -> Denial | None:
     return None
 
 
+def unknown(claims: tuple[Claim, ...], claim: Claim) -> Denial:
+    """Nothing of this name is declared; without a name, nothing was asked for."""
+    if claim.resource:
+        return Denial(Reason.UNKNOWN_RESOURCE, claim.resource)
+    return _bad(f"claims[{claims.index(claim)}].resource", "the name of a resource")
+
+
 def lease_refusal(length: Nanos, wants: Wants) -> Denial | None:
     """Why none of these may be lent for ``length``."""
     if length < MIN_LEASE:
@@ -36,16 +43,18 @@ def lease_refusal(length: Nanos, wants: Wants) -> Denial | None:
     for resource, _ in wants:
         longest = resource.spec.max_lease
         if resource.limit.lends and length > longest:
-            return _bad("lease", f"at most its max_lease of {longest // MILLISECOND}ms", resource.spec.name)
+            return Denial(
+                Reason.MALFORMED, resource.spec.name, field="lease", expected="at most its max_lease", longest=longest
+            )
     return None
 
 
 def above_capacity(wants: Wants) -> Denial | None:
     """Which claim asks for more than there ever is."""
     for resource, permits in wants:
-        capacity = resource.limit.capacity
-        if capacity is not None and permits > capacity:
-            return Denial(Reason.ABOVE_CAPACITY, resource.spec.name, asked=permits, limit=capacity)
+        largest = resource.limit.largest
+        if largest is not None and permits > largest:
+            return Denial(Reason.ABOVE_CAPACITY, resource.spec.name, asked=permits, limit=largest)
     return None
 
 
@@ -69,7 +78,10 @@ def not_before(wants: Wants, now: Nanos) -> tuple[Nanos, str]:
 
 
 def standing(ask: Ask, now: Nanos) -> tuple[int, Nanos]:
-    """How many stand before an ask in the longest of its lines, and the first instant at which it could be granted."""
+    """How many stand before an ask in the longest of its lines, and the first instant at which it could be granted.
+
+    Of a long line only the first ``COUNTED`` are looked at.
+    """
     longest, latest = 0, now
     for resource, permits in ask.wants:
         before = resource.line.ahead_of(ask)
@@ -79,19 +91,26 @@ def standing(ask: Ask, now: Nanos) -> tuple[int, Nanos]:
     return longest, latest
 
 
-def line_refusal(wants: Wants, wait: Nanos, now: Nanos) -> Denial | None:
-    """Why an ask that cannot be granted at once may not wait for ``wait`` either."""
+def line_refusal(wants: Wants, asked: Nanos | None, now: Nanos) -> Denial | None:
+    """Why an ask that cannot be granted at once, and says to wait for ``asked``, may not wait either."""
     instant, slowest = not_before(wants, now)
     retry_after = instant - now if instant > now else None
+    wait = longest_wait(wants, asked)
     if wait == 0:
-        return Denial(Reason.NONE_FREE, blocker(wants, now), retry_after=retry_after)
+        return Denial(Reason.NONE_FREE, blocker(wants, now), longest=cap(wants, asked), retry_after=retry_after)
     for resource, _ in wants:
         limit = resource.spec.max_waiters
         if len(resource.line) >= limit:
             return Denial(Reason.LINE_FULL, resource.spec.name, limit=limit, retry_after=retry_after)
     if instant > now + wait:
-        return Denial(Reason.HOPELESS, slowest, retry_after=retry_after)
+        return Denial(Reason.HOPELESS, slowest, longest=cap(wants, asked), retry_after=retry_after)
     return None
+
+
+def cap(wants: Wants, wait: Nanos | None) -> Nanos | None:
+    """The smallest ``max_wait`` of the resources, if that is what keeps an ask from waiting longer."""
+    longest = longest_wait(wants, None)
+    return longest if wait is None or wait > longest else None
 
 
 def blocker(wants: Wants, now: Nanos) -> str:

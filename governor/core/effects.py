@@ -48,6 +48,8 @@ class Abandoned:
 class Queued:
     """A ticket stands in line; ``ahead`` others come before it in the longest of its lines.
 
+    When it has joined the place of an earlier ticket in a long line, ``ahead`` stops counting at 100.
+
     ``not_before`` is the first instant at which it could be granted, as far as rate limits can tell.
     """
 

@@ -131,7 +131,7 @@ class Engine:
             permits = claim.permits
             resource = lending.resources.get((claim.resource, claim.key))
             if resource is None or resource.draining:
-                return Denial(Reason.UNKNOWN_RESOURCE, claim.resource)
+                return admission.unknown(event.claims, claim)
             wants.append((resource, permits))
             if resource.limit.lends and resource.spec.lease < length:
                 length = resource.spec.lease
@@ -148,13 +148,12 @@ class Engine:
         if takeable:
             lending.grant(ask, now, effects)
             return None
-        wait = admission.longest_wait(wants, event.wait)
-        if denial := admission.line_refusal(wants, wait, now):
+        if denial := admission.line_refusal(wants, event.wait, now):
             return denial
         ahead = max([len(resource.line) for resource, _ in wants])
         not_before, _ = admission.not_before(wants, now)
         effects.append(Queued(event.ticket, ahead, not_before))
-        lending.wait(ask, now + wait)
+        lending.wait(ask, now + admission.longest_wait(wants, event.wait))
         return None
 
     def _repeat(self, event: Acquire, known: Ask | Lease, now: Nanos, effects: list[Effect]) -> Denial | None:
@@ -167,8 +166,10 @@ class Engine:
             case Ask():
                 if len(ask.tickets) >= MAX_TICKETS:
                     return Denial(Reason.LINE_FULL, ask.event.claims[0].resource, limit=MAX_TICKETS)
-                lending.register.join(ask, known, event.ticket)
                 wait = admission.longest_wait(ask.wants, event.wait)
+                if wait == 0:
+                    return Denial(Reason.NONE_FREE, admission.blocker(ask.wants, now))
+                lending.register.join(ask, known, event.ticket)
                 lending.waiters.wait_until(ask, max(ask.deadline, now + wait))
                 effects.append(Queued(event.ticket, *admission.standing(ask, now)))
             case Lease(end=None | EndReason.SPENT):
@@ -257,7 +258,8 @@ class Engine:
                 lending.touch(lending.resources.by_key(key))
             else:
                 ask = lending.waiters.by_key(key)
-                denial = Denial(Reason.WAIT_OVER, admission.blocker(ask.wants, due))
+                longest = admission.cap(ask.wants, ask.event.wait)
+                denial = Denial(Reason.WAIT_OVER, admission.blocker(ask.wants, due), longest=longest)
                 lending.deny(ask, denial, now, effects)
             lending.settle(due, now, effects)
 

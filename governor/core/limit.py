@@ -29,7 +29,12 @@ class Limit(Protocol):
 
     @property
     def capacity(self) -> int | None:
-        """Permits in all; None is unlimited. An ask for more can never be granted."""
+        """Permits in all; None is unlimited."""
+        ...
+
+    @property
+    def largest(self) -> int | None:
+        """The largest ask that can ever be granted: at most the capacity; None is unlimited."""
         ...
 
     def available(self, now: Nanos) -> int | None:

@@ -52,9 +52,13 @@ class PoolMember:
         self._failures = 0
 
     def declare(self, attributes: tuple[tuple[str, str], ...], max_leases: int, index: int) -> None:
-        """What the operator says of it from now on; who holds it already keeps what it was told."""
+        """What the operator says of it from now on; who holds it already keeps what it was told.
+
+        With other attributes, such as another endpoint, what was opened on it must be opened anew.
+        """
         assert max_leases >= 1, "a member that nobody could hold"
-        self.record = Member(self.record.id, attributes, self.record.generation)
+        moved = self.lendings > 0 and attributes != self.record.attributes
+        self.record = Member(self.record.id, attributes, self.record.generation + moved)
         self.max_leases = max_leases
         self.index = index
 

@@ -65,6 +65,7 @@ class Resource:
         return ResourceSnapshot(
             name=spec.name,
             kind=spec.kind,
+            lends=limit.lends,
             capacity=capacity,
             in_use=limit.in_use,
             over_limit=0 if capacity is None else max(0, limit.in_use - capacity),

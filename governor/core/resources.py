@@ -57,8 +57,8 @@ class Resources:
             resource = self._by_name.get((spec.name, ""))
             if resource is not None and resource.leases and resource.spec.kind != spec.kind:
                 found.append(
-                    f"{spec.name}: cannot become a {spec.kind} while {resource.leases} leases of it as a "
-                    f"{resource.spec.kind} are held; wait for them to end, or give the {spec.kind} another name"
+                    f"{spec.name}: cannot become a {spec.kind} while it is lent as a {resource.spec.kind} (leases: "
+                    f"{resource.leases}); wait for those to end, or give the {spec.kind} another name"
                 )
         return tuple(found)
 

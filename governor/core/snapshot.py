@@ -22,6 +22,7 @@ class ResourceSnapshot:
     """One resource. ``capacity`` and ``available`` are None when unlimited.
 
     ``capacity``: permits in all; of a rate limit its smallest burst. ``in_use``: permits lent (0 for a rate limit).
+    ``lends``: permits come back, rather than being spent.
     ``available``: permits that one ask could have now, were the line empty. ``over_limit``: lent beyond a capacity
     that has shrunk. ``oldest_wait``: of the first in line, None when the line is empty. ``members``: pools only.
     ``draining``: no longer declared, gone with its last lease.
@@ -29,6 +30,7 @@ class ResourceSnapshot:
 
     name: str
     kind: str
+    lends: bool
     capacity: int | None
     in_use: int
     over_limit: int

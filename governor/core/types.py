@@ -103,6 +103,7 @@ class Denial:
     """A refusal as data: the reason and the numbers that explain it. A refused ask has changed nothing.
 
     ``field`` and ``expected`` are for a malformed ask, ``asked`` and ``limit`` for one above capacity,
+    ``longest`` is the wait or the lease that the resource allows at most, where the refusal is about that;
     ``retry_after`` is how long until it would work (None: nobody can tell), ``ended`` is for a lease.
     """
 
@@ -112,5 +113,6 @@ class Denial:
     expected: str = ""
     asked: int | None = None
     limit: int | None = None
+    longest: Nanos | None = None
     retry_after: Nanos | None = None
     ended: Ended | None = None

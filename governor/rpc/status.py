@@ -60,11 +60,11 @@ TABLE: Final[dict[Reason, Row]] = {
     ),
     Reason.NONE_FREE: Row(
         StatusCode.RESOURCE_EXHAUSTED,
-        "{where}: not enough permits are free, and this ask does not wait; try again {when}, or wait in line",
+        "{where}: not enough permits are free, and {no_wait}; try again {when}, or {longer}",
     ),
     Reason.WAIT_OVER: Row(
         StatusCode.RESOURCE_EXHAUSTED,
-        "{where}: no permits came within a wait of {waited}; try again {when}, or wait longer",
+        "{where}: no permits came within a wait of {waited}; try again {when}, or {longer}",
     ),
     Reason.LINE_FULL: Row(
         StatusCode.RESOURCE_EXHAUSTED,
@@ -72,10 +72,11 @@ TABLE: Final[dict[Reason, Row]] = {
     ),
     Reason.HOPELESS: Row(
         StatusCode.RESOURCE_EXHAUSTED,
-        "{where}: the permits come only after this ask's wait would be over; try again {when}, or wait longer",
+        "{where}: the permits come only after this ask's wait would be over; try again {when}, or {longer}",
     ),
     Reason.LEASE_ENDED: Row(
-        StatusCode.FAILED_PRECONDITION, "{lease}: {ended}; what it held is no longer yours: acquire again"
+        StatusCode.FAILED_PRECONDITION,
+        "{lease}: {ended}",
     ),
     Reason.PAUSED: Row(
         StatusCode.UNAVAILABLE,
@@ -101,12 +102,13 @@ TABLE: Final[dict[Reason, Row]] = {
     ),
 }
 
+_NOT_YOURS: Final = "what it held is no longer yours: acquire again"
 _ENDED: Final[dict[EndReason, str]] = {
-    EndReason.RELEASED: "released",
-    EndReason.EXPIRED: "expired",
-    EndReason.REVOKED: "revoked by an operator",
-    EndReason.DISCONNECTED: "ended because its holder was gone,",
-    EndReason.SPENT: "spent when it was granted",
+    EndReason.RELEASED: f"released {{ago}} ago; {_NOT_YOURS}",
+    EndReason.EXPIRED: f"expired {{ago}} ago; {_NOT_YOURS}",
+    EndReason.REVOKED: f"revoked by an operator {{ago}} ago; {_NOT_YOURS}",
+    EndReason.DISCONNECTED: f"ended {{ago}} ago because its holder was gone; {_NOT_YOURS}",
+    EndReason.SPENT: "spent when it was granted, {ago} ago; there is nothing to renew or to give back",
 }
 
 
@@ -147,16 +149,25 @@ def _words(row: Row, denial: Denial, retry: Nanos | None, lease: LeaseId | None,
         "where": shown(denial.resource) or DOMAIN,
         "field": denial.field or row.field,
         "of": f" for {shown(denial.resource)}" if denial.resource else "",
-        "expected": denial.expected,
+        "expected": denial.expected + ("" if denial.longest is None else f" of {span(denial.longest)}"),
         "found": "" if denial.asked is None else f", not {denial.asked}",
         "asked": "" if denial.asked is None else count(denial.asked, "permit"),
         "limit": str(denial.limit),
-        "at_most": "" if denial.limit is None else f", with {denial.limit} asks",
+        "at_most": "" if denial.limit is None else f", with {count(denial.limit, 'ask')}",
         "when": "later" if retry is None else f"in {span(retry)}",
-        "waited": span(waited),
+        "waited": span(waited, passed=True),
+        "no_wait": "this ask does not wait" if denial.longest is None else "its max_wait lets nobody wait",
+        "longer": _longer(row, denial),
         "lease": "lease" if lease is None else f"lease {lease}",
-        "ended": "" if ended is None else f"{_ENDED[ended.reason]} {span(ended.ago)} ago",
+        "ended": "" if ended is None else _ENDED[ended.reason].format(ago=span(ended.ago, passed=True)),
     }
+
+
+def _longer(row: Row, denial: Denial) -> str:
+    """What helps whoever waited too little."""
+    if denial.longest is None:
+        return "wait in line" if row is TABLE[Reason.NONE_FREE] else "wait longer"
+    return f"raise its max_wait of {span(denial.longest)}" if denial.longest else "raise its max_wait"
 
 
 def _details(row: Row, denial: Denial, message: str, retry: Nanos | None, lease: LeaseId | None) -> Iterator[Message]:

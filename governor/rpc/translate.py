@@ -6,7 +6,7 @@ ids that never were. It must never refuse for a reason that depends on a resourc
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final, NoReturn, cast
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
@@ -74,6 +74,10 @@ class _Malformed(Exception):  # noqa: N818 - it never leaves this file
 NO_MESSAGE: Final = Denial(Reason.MALFORMED, field="request", expected="one message, and none came")
 
 
+def _nobody() -> NoReturn:
+    raise _Malformed("client", "a name, since a request_id counts among the asks of one client")
+
+
 # --- in ---------------------------------------------------------------------------------------------------------
 
 
@@ -89,6 +93,8 @@ def ask(request: pb.AcquireRequest) -> Ask | Denial:
             _bounded("client", client, MAX_TEXT_BYTES)
         if len(request_id) > _SURELY_SHORT:
             _bounded("request_id", request_id, MAX_TEXT_BYTES)
+        if request_id and not client:
+            _nobody()
         return Ask(
             _claims(request),
             client,
@@ -254,6 +260,9 @@ def _resource(seen: ResourceSnapshot) -> pb.Resource:
     _set(made.lease, seen.lease)
     if seen.oldest_wait is not None:
         _set(made.oldest_wait, seen.oldest_wait)
+    if seen.members is not None:
+        counts = seen.members
+        made.members.CopyFrom(pb.PoolMembers(free=counts.free, lent=counts.lent, quarantined=counts.quarantined))
     return made
 
 

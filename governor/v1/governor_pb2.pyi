@@ -68,7 +68,7 @@ class Claim(_message.Message):
     not look like an ask.
     """
     key: _builtins.str
-    """Which share of a keyed resource. Reserved: must be empty for now."""
+    """Which share of a keyed resource. No resource has keys yet: must be empty."""
     def __init__(
         self,
         *,
@@ -115,8 +115,8 @@ class AcquireRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
     client: _builtins.str
-    """The declared name of the asking program, for people and metrics; also the
-    scope of request_id. At most 256 bytes. Empty is allowed.
+    """The declared name of the asking program, and the scope of its request ids.
+    At most 256 bytes. Empty is allowed.
     """
     request_id: _builtins.str
     """Makes the ask safe to repeat: the same id from the same client gives the
@@ -136,7 +136,7 @@ class AcquireRequest(_message.Message):
 
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Free words about the ask, shown to operators. At most 16 of 256 bytes each."""
+        """Free words about the ask, kept with its lease. At most 16 of 256 bytes each."""
 
     def __init__(
         self,
@@ -202,7 +202,7 @@ class Lease(_message.Message):
 
     @_builtins.property
     def waited(self) -> _duration_pb2.Duration:
-        """How long the ask stood in line."""
+        """How long the ask stood in line. Absent: it did not wait."""
 
     def __init__(
         self,
@@ -548,6 +548,7 @@ class Resource(_message.Message):
     MAX_WAITERS_FIELD_NUMBER: _builtins.int
     MAX_WAIT_FIELD_NUMBER: _builtins.int
     LEASE_FIELD_NUMBER: _builtins.int
+    MEMBERS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     kind: _builtins.str
     """semaphore, pool or rate_limit."""
@@ -570,6 +571,10 @@ class Resource(_message.Message):
     def max_wait(self) -> _duration_pb2.Duration: ...
     @_builtins.property
     def lease(self) -> _duration_pb2.Duration: ...
+    @_builtins.property
+    def members(self) -> Global___PoolMembers:
+        """Of a pool only."""
+
     def __init__(
         self,
         *,
@@ -585,10 +590,11 @@ class Resource(_message.Message):
         max_waiters: _builtins.int = ...,
         max_wait: _duration_pb2.Duration | None = ...,
         lease: _duration_pb2.Duration | None = ...,
+        members: Global___PoolMembers | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_available", b"_available", "_capacity", b"_capacity", "available", b"available", "capacity", b"capacity", "lease", b"lease", "max_wait", b"max_wait", "oldest_wait", b"oldest_wait"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_available", b"_available", "_capacity", b"_capacity", "available", b"available", "capacity", b"capacity", "lease", b"lease", "max_wait", b"max_wait", "members", b"members", "oldest_wait", b"oldest_wait"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_available", b"_available", "_capacity", b"_capacity", "available", b"available", "capacity", b"capacity", "draining", b"draining", "in_use", b"in_use", "kind", b"kind", "lease", b"lease", "leases", b"leases", "max_wait", b"max_wait", "max_waiters", b"max_waiters", "name", b"name", "oldest_wait", b"oldest_wait", "waiters", b"waiters"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_available", b"_available", "_capacity", b"_capacity", "available", b"available", "capacity", b"capacity", "draining", b"draining", "in_use", b"in_use", "kind", b"kind", "lease", b"lease", "leases", b"leases", "max_wait", b"max_wait", "max_waiters", b"max_waiters", "members", b"members", "name", b"name", "oldest_wait", b"oldest_wait", "waiters", b"waiters"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__available: _TypeAlias = _typing.Literal["available"]  # noqa: Y015
     _WhichOneofArgType__available: _TypeAlias = _typing.Literal["_available", b"_available"]  # noqa: Y015
@@ -600,3 +606,33 @@ class Resource(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__capacity) -> _WhichOneofReturnType__capacity | None: ...
 
 Global___Resource: _TypeAlias = Resource  # noqa: Y015
+
+@_typing.final
+class PoolMembers(_message.Message):
+    """How many members of a pool are in each state."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FREE_FIELD_NUMBER: _builtins.int
+    LENT_FIELD_NUMBER: _builtins.int
+    QUARANTINED_FIELD_NUMBER: _builtins.int
+    free: _builtins.int
+    """With a free slot."""
+    lent: _builtins.int
+    """All slots lent."""
+    quarantined: _builtins.int
+    """Kept out for a while since they came back broken, lent or not."""
+    def __init__(
+        self,
+        *,
+        free: _builtins.int = ...,
+        lent: _builtins.int = ...,
+        quarantined: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["free", b"free", "lent", b"lent", "quarantined", b"quarantined"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PoolMembers: _TypeAlias = PoolMembers  # noqa: Y015

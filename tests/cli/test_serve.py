@@ -1,7 +1,9 @@
 """`governor serve`: how it starts, refuses to start, drains, ends, and is missed."""
 
+import os
 import signal
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from governor.cli import connection
 from tests.cli.conftest import Run, lease_of
 from tests.cli.daemon import Daemon, once_in_line, serve
-from tests.cli.process import BOUND
+from tests.cli.process import BOUND, COMMAND, ROOT
 
 
 def test_serve_says_where_what_and_how_many(shared: Daemon) -> None:
@@ -116,3 +118,33 @@ def test_a_bad_config_is_refused_with_every_mistake(tmp_path: Path) -> None:
     assert f"{config}:2: " in bad.stderr
     assert f"{config}:3: " in bad.stderr
     assert "none.yaml" in missing.stderr
+
+
+def test_a_bare_file_is_told_how_it_is_named(run: Run) -> None:
+    """As a usage error, before anything is read; the words can be pasted."""
+    ended = run("serve", "my governor.yaml")
+
+    assert (ended.exit, ended.out) == (2, "")
+    assert "governor serve --config 'my governor.yaml'" in ended.err
+
+
+def test_the_start_names_kinds_as_the_yaml_does(shared: Daemon) -> None:
+    """As `check` and the metrics do: one word for one thing."""
+    assert "6 resources (1 pool, 1 rate_limit, 4 semaphores)" in "".join(shared.said)
+
+
+def test_a_relative_state_folder_is_logged_as_an_absolute_one(tmp_path: Path) -> None:
+    """So that it can be found later, wherever the daemon was started."""
+    (tmp_path / "g.yaml").write_text("{listen: [127.0.0.1:0], http: off}\n")
+    with subprocess.Popen(
+        [*COMMAND, "serve", "--config", "g.yaml", "--state", "state"],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    ) as process:
+        assert process.stderr is not None
+        first = process.stderr.readline()
+        process.kill()
+
+    assert first.endswith(f"state in {tmp_path}/state\n")

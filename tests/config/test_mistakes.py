@@ -33,7 +33,7 @@ def test_every_mistake_is_told_at_once_and_in_full(
 ) -> None:
     """The same words from libyaml and from PyYAML's own reader, in the order of the lines."""
     monkeypatch.setattr(document, "READER", getattr(yaml, reader))
-    environ = {**ENVIRON, "FLOW": "1, lease: 3s}"}
+    environ = {**ENVIRON, "FLOW": "1, lease: 3s}", "SPAN": "5 seconds", "FAST": "1.5/s"}
 
     assert complaints(text, environ) == told
     assert "hunter2" not in str(told)

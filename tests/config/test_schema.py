@@ -5,9 +5,10 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+import yaml
 
 from governor.config import DEFAULT, json_schema
-from tests.config.reading import Json, as_an_editor_sees
+from tests.config.reading import Json, as_an_editor_sees, complaints
 
 EXAMPLES = Path(__file__).parents[2] / "config" / "examples"
 SCHEMA = json_schema()
@@ -38,7 +39,7 @@ def test_every_example_passes(path: Path) -> None:
         "semaphores:\npools:\nrate_limits:\ndefaults:\n",
         "semaphores: {a: {permits: unlimited, max_wait: 0, max_waiters: 0}}",
         "semaphores: {a: {permits: '${N}', lease: '${L}', max_wait: '${A}${B}'}}",
-        "pools: {a: {members: {x: , y: {port: 5432, ratio: 0.5, on: true, name: z}}}}",
+        "pools: {a: {members: {x: , y: {port: 5432, ratio: 0.5, live: true, name: z}}}}",
         "pools: {a: {size: 0, order: fifo, quarantine: 0s, max_lifetime: 1h30m, idle_timeout: 1.5s}}",
         "rate_limits: {a: {rate: unlimited}, b: {rate: 0/s, burst: 1}, c: {windows: [10/30s, {rate: 1/1m30s}]}}",
         "listen: [unix:/x, {unix: x, mode: '0600', owner: me, group: 100}, {unix: y, mode: 0660}, '[::1]:1']",
@@ -110,6 +111,18 @@ def test_a_typical_mistake_is_underlined(text: str, where: str) -> None:
 def test_a_variable_is_no_name() -> None:
     """Variables stand for values alone."""
     assert not VALIDATOR.is_valid({"semaphores": {"${A}": {"permits": 8}}})
+
+
+@pytest.mark.parametrize("name", ["404", "1.5", "on", "no", "null", "~", "1:30", "2026-11-29", "0x1f", "1_000", "="])
+def test_a_name_that_yaml_may_read_as_something_else_is_refused_by_both(name: str) -> None:
+    """An editor with a reader of YAML 1.1 sees no text there; in quotes both take it."""
+    plain, quoted = f"semaphores: {{{name}: {{permits: 1}}}}", f"semaphores: {{'{name}': {{permits: 1}}}}"
+
+    assert "put it in quotes" in complaints(plain)[0]
+    assert complaints(quoted) == []
+    assert VALIDATOR.is_valid(yaml.safe_load(quoted))
+    if name != "=":  # PyYAML itself refuses that one
+        assert [type(key) for key in yaml.safe_load(plain)["semaphores"]] != [str]
 
 
 def test_every_key_is_explained() -> None:

@@ -60,8 +60,8 @@ def test_a_duration_is_read_to_the_nanosecond(text: str, length: int) -> None:
         ("1e3s", ""),
         ("٣s", ""),
         ("1" * 21 + "s", ""),
-        ("1s\n", "write it without spaces"),
-        ("30 s", "write it without spaces"),
+        ("1s\n", "write it without spaces, as in 30s"),
+        ("30 s", "write it without spaces, as in 30s"),
         ("30", "add a unit (ms, s, m, h or d)"),
         ("1.5", "add a unit (ms, s, m, h or d)"),
         ("00", "add a unit (ms, s, m, h or d)"),
@@ -137,7 +137,7 @@ def test_a_rate_is_permits_in_a_period(text: str, rate: Rate) -> None:
         ("10/", ""),
         ("-1/s", ""),
         ("1.5/s", ""),
-        ("10 / s", "write it without spaces"),
+        ("10 / s", "write it without spaces, as in 100/s"),
         ("10/s/s", ""),
         (".nan/s", ""),
         ("1" * 21 + "/s", ""),
@@ -145,7 +145,7 @@ def test_a_rate_is_permits_in_a_period(text: str, rate: Rate) -> None:
         ("10/30", "add a unit (ms, s, m, h or d)"),
         ("10/sec", "the units are ms, s, m, h and d"),
         ("10/5min", "the units are ms, s, m, h and d"),
-        ("10/ s", "write it without spaces"),
+        ("10/ s", "write it without spaces, as in 100/s"),
         ("10/0", "the time after the slash cannot be 0"),
         ("10/0s", "the time after the slash cannot be 0"),
     ],
@@ -175,3 +175,63 @@ def test_any_text_is_a_duration_or_a_unit_error(text: str) -> None:
         except UnitError:
             continue
         assert value == 0 or isinstance(value, Rate) or value > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("5 seconds", "5s"),
+        ("30sec", "30s"),
+        ("1H", "1h"),
+        ("1 hour, 30 minutes", "1h30m"),
+        ("1 hour and 5 min", "1h5m"),
+        ("1.5 weeks", "10d12h"),
+        ("0.5 sec", "500ms"),
+        ("90 min", "1h30m"),
+        ("soon", ""),
+        ("5 parsecs", ""),
+        ("-5 s", ""),
+        ("0 seconds", ""),
+        ("9999 weeks", ""),
+        ("0.00000000001 sec", ""),
+        ("1 s" + " " * 100, ""),
+    ],
+)
+def test_an_everyday_length_is_told_how_it_is_written_here(text: str, meant: str) -> None:
+    """Where it can be told, in a form that is then read as what was meant."""
+    with pytest.raises(UnitError) as caught:
+        parse_duration(text)
+
+    assert caught.value.meant == meant
+    assert meant == "" or format_duration(parse_duration(meant)) == meant
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("100 per second", "100/s"),
+        ("100 / s", "100/s"),
+        ("100/sec", "100/s"),
+        ("100/minute", "100/m"),
+        ("10 per 30 seconds", "10/30s"),
+        ("1000 an hour", "1000/h"),
+        ("1.5/s", "3/2s"),
+        ("0.5 / m", "1/2m"),
+        ("0.1 per day", "1/10d"),
+        ("10/", ""),
+        ("10/30", ""),
+        ("10/0 s", ""),
+        ("many per second", ""),
+        ("-1/s", ""),
+        ("2147483648 per s", ""),
+        ("0.0001 / d", ""),
+        ("1 / s" + " " * 100, ""),
+    ],
+)
+def test_an_everyday_rate_is_told_how_it_is_written_here(text: str, meant: str) -> None:
+    """A fraction becomes whole permits in a longer time, which is the same rate."""
+    with pytest.raises(UnitError) as caught:
+        parse_rate(text)
+
+    assert caught.value.meant == meant
+    assert meant == "" or format_rate(parse_rate(meant)) == meant

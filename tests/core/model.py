@@ -275,7 +275,11 @@ class Model:
         if not isinstance(place, Place):
             return False
         wait = min(self.resources[claim.resource].spec.max_wait for claim in ask.claims)
-        place.deadline = max(place.deadline, now + (wait if ask.wait is None else min(wait, ask.wait)))
+        wait = wait if ask.wait is None else min(wait, ask.wait)
+        if wait == 0:
+            self.facts.append(("denied", ask.ticket, Reason.NONE_FREE, None))
+            return True
+        place.deadline = max(place.deadline, now + wait)
         place.tickets.append(ask.ticket)
         ahead = max(len(self._ahead(claim, place)) for claim in ask.claims)
         self.facts.append(("queued", ask.ticket, ahead, self._not_before(ask.claims, place, now)))

@@ -278,10 +278,19 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), crowd=st.lists(waits, min_size=2, max_size=4))
     def a_crowd_acquires(self, data: st.DataObject, crowd: list[Nanos | None]) -> None:
-        """Several ask for the same at once, each with a patience of its own."""
+        """Several ask for the same, each with a patience of its own."""
         wanted = self.some_claims(data)
         for wait in crowd:
             self.ask(wanted, "", wait, None, "")
+
+    @precondition(lambda self: len(self.record.declared) > 1)
+    @rule(data=st.data(), crowd=st.integers(2, 4))
+    def a_mixed_crowd_acquires(self, data: st.DataObject, crowd: int) -> None:
+        """Several ask for different things, some of them for several at once, and are patient."""
+        names = st.sampled_from(tuple(self.record.declared))
+        wanted = st.lists(names, min_size=1, max_size=2, unique=True)
+        for _ in range(crowd):
+            self.ask(tuple(Claim(name, 1) for name in data.draw(wanted)), "", None, None, "")
 
     @rule(data=st.data(), client=st.sampled_from(CLIENTS), wait=waits, id_=st.sampled_from(("r1", "r2", "r3")))
     def acquire_by_id(self, data: st.DataObject, client: str, wait: Nanos | None, id_: str) -> None:
@@ -539,6 +548,7 @@ class EngineMachine(RuleBasedStateMachine):
         assert shown == ResourceSnapshot(
             name=spec.name,
             kind=spec.kind,
+            lends=limit.lends,
             capacity=capacity,
             in_use=limit.in_use,
             over_limit=0 if capacity is None else max(0, limit.in_use - capacity),

@@ -104,7 +104,7 @@ def test_a_joined_wait_is_the_longer_of_both() -> None:
     play = Play(semaphore("db", 1))
     play.ask("db")
     first = play.ask("db", request_id="1", wait=10 * SECOND)
-    shorter = play.ask("db", request_id="1", wait=0)
+    shorter = play.ask("db", request_id="1", wait=1)
     play.at(5 * SECOND)
     assert play.waits(first)
     assert play.waits(shorter)
@@ -115,6 +115,16 @@ def test_a_joined_wait_is_the_longer_of_both() -> None:
     play.at(25 * SECOND)
 
     assert {play.denial(ticket).reason for ticket in (first, shorter, longer)} == {Reason.WAIT_OVER}
+
+
+def test_a_repeat_that_does_not_wait_is_answered_at_once() -> None:
+    """It joins nobody's wait, and the first one waits on."""
+    play = Play(semaphore("db", 1))
+    play.ask("db")
+    first = play.ask("db", request_id="1", wait=10 * SECOND)
+
+    assert play.denial(play.ask("db", request_id="1", wait=0)).reason is Reason.NONE_FREE
+    assert play.waits(first)
 
 
 def test_a_shared_place_counts_once_in_the_line() -> None:

@@ -214,6 +214,33 @@ def test_releasing_twice_is_reported_and_changes_nothing() -> None:
     assert play.resource("db").in_use == 1
 
 
+def test_the_head_of_one_line_does_not_overtake_in_another() -> None:
+    """What it needs is all free, but in one of its lines somebody else is first, who wants more than there is."""
+    play = Play(semaphore("db", 2), semaphore("gpu", 1))
+    play.ask("db")
+    gpu = play.ask("gpu")
+    large, both = play.ask(("db", 2)), play.ask("db", "gpu")
+
+    play.release(play.lease(gpu))
+
+    assert (play.resource("db").available, play.resource("gpu").available) == (1, 1)
+    assert play.waits(large)
+    assert play.waits(both)
+
+
+def test_a_grant_in_one_line_moves_the_others_on() -> None:
+    """Whoever stood behind an ask for two resources in the line of the second moves up when the first comes free."""
+    play = Play(semaphore("db", 1), semaphore("gpu", 3))
+    db = play.ask("db")
+    both, behind, last = play.ask("db", "gpu"), play.ask("gpu"), play.ask(("gpu", 2))
+
+    play.release(play.lease(db))
+
+    assert play.has(both)
+    assert play.has(behind)
+    assert play.waits(last)
+
+
 def test_cancelled_waiters_leave_nothing_behind() -> None:
     """A hundred who waited and went are no longer counted, and are not served when the permit comes back."""
     play = Play(semaphore("db", 1))

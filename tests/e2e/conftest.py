@@ -60,7 +60,8 @@ def starting(folder: Path) -> Iterator[Start]:
         for daemon in daemons:
             daemon.kill()
     assert codes == [0] * len(codes)
-    assert [line for daemon in daemons for line in daemon.blemishes] == []
+    blemishes = "".join(daemon.blemishes for daemon in daemons)
+    assert not blemishes, f"a daemon that works does not say:\n{blemishes}"
 
 
 @pytest.fixture

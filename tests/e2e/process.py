@@ -138,14 +138,14 @@ class Daemon:
         self._expected.append(pattern)
 
     @property
-    def blemishes(self) -> list[str]:
+    def blemishes(self) -> str:
         """What a daemon that works does not say: warnings, errors, tracebacks, lines of any other form."""
         with self._news:
-            return [
+            return "".join(
                 line
                 for line in self._lines
                 if not _INFO.match(line) and not any(re.search(pattern, line) for pattern in self._expected)
-            ]
+            )
 
     def _read(self) -> None:
         assert self.process.stderr is not None

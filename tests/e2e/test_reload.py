@@ -119,7 +119,7 @@ def test_what_needs_a_start_says_so_for_as_long_as_it_does(start: Start, connect
     """Other addresses take effect at the next start; back to those of this one, there is nothing to say."""
     daemon = start(YAML)
     me = connect(daemon)
-    warning = "take effect at the next start"
+    warning = "reload: listen takes effect at the next start"
     daemon.expect(warning)
     elsewhere = HEAD.replace("governor.sock", "other.sock")
 
@@ -127,10 +127,12 @@ def test_what_needs_a_start_says_so_for_as_long_as_it_does(start: Start, connect
     daemon.said(warning)
     edit(daemon, YAML + "  more: {permits: 1}\n", head=elsewhere)
     daemon.said(warning, times=2)
-    edit(daemon, YAML)
-    daemon.said("reloaded", times=3)
-    edit(daemon, YAML + "  more: {permits: 1}\n")
+    edit(daemon, YAML, drain="200ms")
+    assert daemon.said("reloaded", times=3).endswith("; removed more, drain_timeout is now 200ms")
+    edit(daemon, YAML + "  more: {permits: 1}\n", drain="200ms")
     daemon.said("reloaded", times=4)
+    edit(daemon, YAML + "  more: {permits: 1}\n", drain="200ms")
+    assert daemon.said("reloaded", times=5).endswith("; nothing changed")
 
     assert daemon.log.count(warning) == 2
     assert len(me.resources()) == 4

@@ -108,7 +108,7 @@ def test_of_two_that_start_at_once_one_serves(folder: Path, connect: Connect) ->
     assert re.fullmatch(r"governor: [^\n]+ is in use by (process \d+|another process); [^\n]+\n", loser.log)
     assert connect(winner).counts("one") == (0, 0)
     assert winner.end() == 0
-    assert winner.blemishes == []
+    assert winner.blemishes == ""
 
 
 def test_a_start_that_fails_leaves_nothing_behind(daemon: Daemon, connect: Connect, folder: Path) -> None:

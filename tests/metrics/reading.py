@@ -66,6 +66,7 @@ def resource(
     return ResourceSnapshot(
         name=name,
         kind=kind,
+        lends=kind != "rate_limit",
         capacity=capacity,
         in_use=in_use,
         over_limit=over_limit,

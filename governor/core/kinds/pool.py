@@ -61,6 +61,9 @@ class PoolSpec:
         return Pool(self, now)
 
 
+# Each slot of an ask is lent by itself, and a thousand of them take about a millisecond.
+MAX_ASK: Final = 1000
+
 # Python 3.11 takes as long to look up a member of an enum as to call a function.
 _OK: Final = Outcome.OK
 _BROKEN: Final = Outcome.BROKEN
@@ -130,6 +133,11 @@ class Pool:
     def capacity(self) -> int | None:
         """Slots of all declared members."""
         return self._capacity
+
+    @property
+    def largest(self) -> int | None:
+        """All slots, as far as one step can lend them without holding up everybody else."""
+        return min(self._capacity, MAX_ASK)
 
     def available(self, now: Nanos) -> int | None:
         """Slots free on members that are not quarantined, less what is lent on members that are removed."""

@@ -103,6 +103,11 @@ class RateLimit:
         """The smallest burst; None without a window."""
         return self._capacity
 
+    @property
+    def largest(self) -> int | None:
+        """All of them."""
+        return self._capacity
+
     def available(self, now: Nanos) -> int | None:
         """Permits that every window has left."""
         now = max(now, self._last)

@@ -38,6 +38,11 @@ class Semaphore:
         """Permits in all; None is unlimited."""
         return self._permits
 
+    @property
+    def largest(self) -> int | None:
+        """All of them."""
+        return self._permits
+
     def available(self, now: Nanos) -> int | None:
         """Permits that nobody holds."""
         return None if self._permits is None else max(0, self._permits - self.in_use)

@@ -46,6 +46,11 @@ class DumbPool:
         """All slots."""
         return sum(each.max_leases for each in self.spec.members)
 
+    @property
+    def largest(self) -> int:
+        """All slots: there are few."""
+        return self.capacity
+
     def available(self, now: Nanos) -> int:
         """Free slots, as far as what is lent in all leaves room for them."""
         free = sum(entry.free(now) for entry in self.entries.values())
@@ -148,6 +153,8 @@ class DumbPool:
             entry.declared = False
         for each in spec.members:
             entry = self.entries.setdefault(each.id, Entry(each, now, now))
+            if entry.lendings and entry.spec.attributes != each.attributes:
+                entry.generation += 1
             entry.spec = each
             entry.declared = True
         self.forget()

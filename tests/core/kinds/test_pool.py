@@ -159,7 +159,7 @@ def test_a_reload_may_change_the_order() -> None:
 
 
 def test_attributes_are_told_as_declared_when_it_was_lent() -> None:
-    """New attributes are for the next lease; who holds a member keeps what it was told, and can give it back."""
+    """New attributes are for the next lease, in a new generation; who holds a member keeps what it was told."""
     limit = PoolSpec((MemberSpec("a", (("endpoint", "db1"),), max_leases=2),)).build(0)
     (before,) = limit.take(1, 0)
     limit.reconfigure(PoolSpec((MemberSpec("a", (("endpoint", "db2"),), max_leases=2),)), 0)
@@ -167,8 +167,16 @@ def test_attributes_are_told_as_declared_when_it_was_lent() -> None:
     limit.give_back(1, (before,), Outcome.BROKEN, 0)
 
     assert before == Member("a", (("endpoint", "db1"),), 1)
-    assert after == Member("a", (("endpoint", "db2"),), 1)
-    assert limit.members(0) == MemberCounts(free=0, lent=0, quarantined=1)
+    assert after == Member("a", (("endpoint", "db2"),), 2)
+    assert limit.members(0) == MemberCounts(free=1, lent=0, quarantined=0)
+
+
+def test_one_ask_has_a_bounded_number_of_slots() -> None:
+    """However many there are: each slot is lent by itself, and nobody else is served meanwhile."""
+    limit = PoolSpec((MemberSpec("a", max_leases=1_000_000),)).build(0)
+
+    assert limit.capacity == 1_000_000
+    assert limit.largest == 1000
 
 
 def test_a_member_that_is_not_known_can_be_given_back_or_undone() -> None:
