@@ -4,6 +4,7 @@ Exit code 1 when a target was missed, so that nobody has to read the lines to se
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +31,11 @@ def main() -> int:
     facts = machine.facts()
     for name, fact in facts.items():
         print(f"{name:>10}: {fact}")
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    if load > cores / 2:
+        print(
+            f"\nother programs are busy here (load {load:.1f} on {cores} cores): what is a time or a rate may be worse"
+        )
     report = Report()
     for name in arguments.only or _SECTIONS:
         _SECTIONS[name](report)
