@@ -35,7 +35,11 @@ class InOrder(click.Group):
 @address_option
 @output_option
 def governor() -> None:
-    """Lends out semaphores, connection pools and rate limits, in a fair line and on a lease."""
+    """Lends out semaphores, connection pools and rate limits, in a fair line and on a lease.
+
+    With -o json an error is {"error": {"code", "reason", "message", "retry_after_seconds"}} on stderr: code is
+    the exit code, and what the daemon did not say is null.
+    """
 
 
 for command in (serve, check, schema, status, acquire, renew, release, health, version):

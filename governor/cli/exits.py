@@ -28,7 +28,7 @@ class Exit(IntEnum):
 
 MEANING: Final[dict[Exit, str]] = {
     Exit.OK: "done",
-    Exit.NOTHING_CHANGED: "renew, release: a lease had ended before, or is unknown",
+    Exit.NOTHING_CHANGED: "renew, release: a lease had ended before, is unknown or refused",
     Exit.USAGE: "what was asked is wrong; asking again will not help",
     Exit.CANNOT_REACH: "no daemon answers at the address",
     Exit.DENIED: "the daemon does not know you, or you may not",

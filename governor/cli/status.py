@@ -33,9 +33,10 @@ NOTE: Final = "NOTE"
 def status(settings: Settings, *, names: tuple[str, ...]) -> None:
     """Show resources: how much there is, what is lent, who waits.
 
-    All of them, unless a NAME chooses. AVAILABLE is the largest ask that would be granted now. OLDEST is how long the first in line has waited. A
-    NOTE says "draining" of a resource that is no longer declared and goes with its last lease, and how many
-    members of a pool are quarantined. Unless the output is a terminal, each resource is one line.
+    All of them, unless a NAME chooses. AVAILABLE is the largest ask that would be granted now. OLDEST is how
+    long the first in line has waited. A NOTE says "draining" of a resource that is no longer declared and goes
+    with its last lease, and how many members of a pool are quarantined. Unless the output is a terminal, each
+    resource is one line.
 
     JSON: {"resources": [...]} in the order of the config, each with name, kind, capacity, in_use, available,
     leases, waiters, oldest_wait_seconds, draining, members, max_waiters, max_wait_seconds and lease_seconds.
