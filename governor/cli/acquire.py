@@ -8,23 +8,26 @@ import click
 
 from governor.cli import claims
 from governor.cli.exits import CommandError
+from governor.cli.names import meant_by_claim
 from governor.cli.options import (
     DURATION,
     TEXT,
     Settings,
+    Whole,
     address_option,
     examples,
     output_option,
     with_settings,
 )
 from governor.cli.output import say, say_json
+from governor.core.types import MAX_PERMITS
 from governor.wording import SECOND, count, printable, span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from governor.cli.options import Where
-    from governor.v1.governor_pb2 import Grant, Lease, Member
+    from governor.v1.governor_pb2 import Grant, Lease, Member, Resource
 
 
 @click.command(
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
     )
 )
 @click.argument("resources", metavar="RES[=N]...", nargs=-1, required=True)
-@click.option("--permits", type=click.IntRange(1), metavar="N", help="Permits of each RES without =N. Default: 1.")
+@click.option("--permits", type=Whole(1, MAX_PERMITS), metavar="N", help="Permits of each RES without =N. Default: 1.")
 @click.option(
     "--wait",
     type=DURATION,
@@ -49,7 +52,7 @@ if TYPE_CHECKING:
     default="governor-cli",
     show_default=True,
     metavar="NAME",
-    help="Who asks, for people and metrics.",
+    help="Who asks: a --request-id counts among the asks of this NAME.",
 )
 @click.option(
     "--request-id",
@@ -73,7 +76,11 @@ def acquire(
     """Ask for permits, wait in line for them, and print the lease.
 
     Several resources are granted all together or not at all. Nobody keeps the lease alive once the command
-    has ended: give it back with `governor release`, or it ends by itself. Ctrl-C leaves the line.
+    has ended: give it back with `governor release` or keep it with `governor renew`, or it ends by itself.
+    Ctrl-C leaves the line.
+
+    A number after the last = is the number of permits: one permit of a resource that is itself called shard=3
+    is shard=3=1.
 
     Durations are written with their unit: 250ms, 30s, 5m, 2h.
 
@@ -84,7 +91,7 @@ def acquire(
     asked = claims.parse(resources, permits)
 
     from governor.cli.connection import connect
-    from governor.v1.governor_pb2 import AcquireRequest, ReleaseRequest
+    from governor.v1.governor_pb2 import AcquireRequest, ListResourcesRequest, ReleaseRequest
     from governor.v1.governor_pb2_grpc import GovernorStub
 
     request = AcquireRequest(client=client, request_id=request_id or "")
@@ -99,7 +106,15 @@ def acquire(
     with connect(where) as daemon:
         stub = GovernorStub(daemon.channel)
         # No deadline of our own: the daemon knows when the wait is over, ours or the resource's max_wait.
-        granted = daemon.ask(stub.Acquire, request, patient=True).lease
+        try:
+            granted = daemon.ask(stub.Acquire, request, patient=True).lease
+        except CommandError as error:
+            hint = ""
+            if error.reason == "UNKNOWN_RESOURCE":
+                with suppress(CommandError):
+                    listed = daemon.ask(stub.ListResources, ListResourcesRequest()).resources
+                    hint = _hint(error.facts.get("resource", ""), zip(resources, asked, strict=True), listed)
+            raise error.but(error.sentence + hint) from None
         try:
             if settings.json:
                 say_json(_record(granted))
@@ -126,6 +141,12 @@ def _lines(lease: "Lease", where: "Where") -> "Iterator[str]":
     there = f"--address {shlex.quote(str(where.address))} " if where.source == "--address" else ""
     left = span(lease.remaining.ToNanoseconds())
     yield f"ends in {left}; to give it back: governor {there}release {lease.id}"
+
+
+def _hint(unknown: str, words: "Iterable[tuple[str, tuple[str, int]]]", listed: "Sequence[Resource]") -> str:
+    """What the word for an unknown resource may have meant."""
+    word = next((word for word, (name, _) in words if name == unknown), None)
+    return "" if word is None else meant_by_claim(word, unknown, listed)
 
 
 def _member(member: "Member") -> str:

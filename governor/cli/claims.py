@@ -3,15 +3,14 @@
 It knows the writing. It must never know whether such a resource exists.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
+from governor.core.types import MAX_PERMITS
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-# What the wire can carry; how many there are is for the daemon to say.
-MOST: Final = 2**63 - 1
 
 
 def parse(words: "Sequence[str]", permits: int | None) -> list[tuple[str, int]]:
@@ -41,6 +40,6 @@ def _one(word: str, permits: int) -> tuple[str, int]:
     except UnicodeEncodeError:
         raise click.UsageError(f"{word!r} is not valid UTF-8, so it cannot be the name of a resource") from None
     # More digits than any permit count has; int() itself refuses thousands of them.
-    if len(number) > len(str(MOST)) + 1 or not 1 <= int(number) <= MOST:
-        raise click.UsageError(f"{word!r} asks for {number} permits; ask for at least 1 and at most {MOST}")
+    if len(number) > len(str(MAX_PERMITS)) + 1 or not 1 <= int(number) <= MAX_PERMITS:
+        raise click.UsageError(f"{word!r}: ask for a whole number of permits from 1 to {MAX_PERMITS}")
     return name, int(number)

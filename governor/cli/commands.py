@@ -12,6 +12,7 @@ from governor.cli.exits import MEANING
 from governor.cli.health import health
 from governor.cli.options import address_option, output_option, verbatim
 from governor.cli.release import release
+from governor.cli.renew import renew
 from governor.cli.serve import serve
 from governor.cli.status import status
 from governor.cli.version import version
@@ -34,8 +35,12 @@ class InOrder(click.Group):
 @address_option
 @output_option
 def governor() -> None:
-    """Lends out semaphores, connection pools and rate limits, in a fair line and on a lease."""
+    """Lends out semaphores, connection pools and rate limits, in a fair line and on a lease.
+
+    With -o json an error is {"error": {"code", "reason", "message", "retry_after_seconds"}} on stderr: code is
+    the exit code, and what the daemon did not say is null.
+    """
 
 
-for command in (serve, check, schema, status, acquire, release, health, version):
+for command in (serve, check, schema, status, acquire, renew, release, health, version):
     governor.add_command(command)

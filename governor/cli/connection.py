@@ -19,7 +19,7 @@ from grpc_status import rpc_status
 
 from governor.address import Address, TcpAddress, UnixAddress
 from governor.cli.exits import BY_REASON, BY_STATUS, CommandError, Exit
-from governor.cli.options import ENVIRONMENT, Where
+from governor.cli.options import DEFAULT_TCP, ENVIRONMENT, Where
 from governor.wording import printable, span
 
 Request = TypeVar("Request")
@@ -131,9 +131,14 @@ def _failure(error: grpc.Call, where: Where, *, bounded: bool) -> CommandError:
     if reason:
         if retry is not None and "try again in" not in sentence:
             sentence += f"; try again in {span(retry)}"
-        return CommandError(BY_REASON.get(reason, BY_STATUS[code.name]), sentence, reason=reason, facts=facts)
+        ending = BY_REASON.get(reason, BY_STATUS[code.name])
+        return CommandError(ending, sentence, reason=reason, facts=facts, retry=retry)
     # Without the daemon's own reason, what ended the call stands between it and us.
     match code:
+        case grpc.StatusCode.UNAVAILABLE if "http1.x" in sentence:
+            # gRPC's own guess, from the first bytes of the answer.
+            other = f"what answers at {where.address} speaks HTTP/1 and not gRPC: is that the http port, of metrics?"
+            return CommandError(Exit.CANNOT_REACH, f"{other} Name an address of listen, such as {DEFAULT_TCP}.")
         case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.CANCELLED:
             lost = f"no answer from the daemon at {where.address}: {sentence}"
             return CommandError(Exit.CANNOT_REACH, lost)

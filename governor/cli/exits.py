@@ -28,7 +28,7 @@ class Exit(IntEnum):
 
 MEANING: Final[dict[Exit, str]] = {
     Exit.OK: "done",
-    Exit.NOTHING_CHANGED: "release: a lease had ended before, or is unknown",
+    Exit.NOTHING_CHANGED: "renew, release: a lease had ended before, is unknown or refused",
     Exit.USAGE: "what was asked is wrong; asking again will not help",
     Exit.CANNOT_REACH: "no daemon answers at the address",
     Exit.DENIED: "the daemon does not know you, or you may not",
@@ -75,8 +75,8 @@ BY_REASON: Final[dict[str, Exit]] = {
 class CommandError(Exception):
     """A command cannot go on, for a reason that is no bug: ``message`` goes to stderr, ``exit`` to the shell.
 
-    ``bare``: the message has lines that each say whence they come. ``reason`` and ``facts`` are the daemon's
-    own, if it was the daemon who refused.
+    ``bare``: the message has lines that each say whence they come. ``reason``, ``facts`` and ``retry`` (after how
+    many nanoseconds to try again) are the daemon's own, if it was the daemon who refused.
     """
 
     def __init__(
@@ -87,9 +87,16 @@ class CommandError(Exception):
         bare: bool = False,
         reason: str = "",
         facts: Mapping[str, str] | None = None,
+        retry: int | None = None,
     ) -> None:
         super().__init__(message)
+        self.sentence = message
         self.exit = code
         self.message = message if bare else f"governor: {message}"
         self.reason = reason
         self.facts = facts or {}
+        self.retry = retry
+
+    def but(self, sentence: str) -> "CommandError":
+        """The same in better words."""
+        return CommandError(self.exit, sentence, reason=self.reason, facts=self.facts, retry=self.retry)

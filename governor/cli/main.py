@@ -4,9 +4,12 @@ It knows endings only. It must never know a command; and it imports nothing heav
 that Ctrl-C is quiet from the start.
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from governor.cli.exits import CommandError, Exit
+
+if TYPE_CHECKING:
+    from governor.cli.options import Settings
 
 # Set by the shells' completion scripts; to get one: _GOVERNOR_COMPLETE=bash_source governor
 COMPLETION: Final = "_GOVERNOR_COMPLETE"
@@ -24,18 +27,26 @@ def main() -> int:
 def _run() -> int:
     import click
 
-    from governor.cli.output import complain, tolerate_any_text
+    from governor.cli.options import Settings
+    from governor.cli.output import complain, complain_json, tolerate_any_text
 
     tolerate_any_text()
+    settings = Settings()
     try:
-        return _command()
+        return _command(settings)
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.ClickException as error:
-        error.show()
+        if settings.json:
+            complain_json(error.exit_code, error.format_message())
+        else:
+            error.show()
         return error.exit_code
     except CommandError as error:
-        complain(error.message)
+        if settings.json:
+            complain_json(error.exit, error.sentence, reason=error.reason, retry=error.retry)
+        else:
+            complain(error.message)
         return error.exit
     except BrokenPipeError:
         return Exit.BROKEN_PIPE
@@ -50,7 +61,7 @@ def _run() -> int:
         return Exit.BUG
 
 
-def _command() -> int:
+def _command(settings: "Settings") -> int:
     """What `click.Group.main` does, but for the endings, which it would decide by itself."""
     import os
     import sys
@@ -61,6 +72,7 @@ def _command() -> int:
         from click.shell_completion import shell_complete
 
         return shell_complete(governor, {}, "governor", COMPLETION, instruction)
-    with governor.make_context("governor", sys.argv[1:]) as context:
+    # All commands share these settings: what was said before a name holds after it, and for how an error looks.
+    with governor.make_context("governor", sys.argv[1:], obj=settings) as context:
         ending = governor.invoke(context)
     return ending if isinstance(ending, int) else Exit.OK

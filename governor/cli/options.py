@@ -4,6 +4,7 @@ It knows the shape of a valid value. It must never know whether the daemon will 
 """
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,7 +109,7 @@ def output_option(command: Command) -> Command:
         type=click.Choice(["table", "json"]),
         expose_value=False,
         callback=keep,
-        help="For people (table, the default) or for programs (json).",
+        help="For people (table, the default) or for programs (json), who get errors as JSON, too, on stderr.",
     )(command)
 
 
@@ -156,6 +157,25 @@ class Text(click.ParamType[str]):
         except UnicodeEncodeError:
             self.fail(f"{value!r} is not valid UTF-8", param, ctx)
         return value
+
+
+class Whole(click.ParamType[int]):
+    """A whole number between two bounds, both included."""
+
+    name = "number"
+
+    def __init__(self, low: int, high: int) -> None:
+        self.low = low
+        self.high = high
+
+    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number, or a usage error with the bounds."""
+        if isinstance(value, int):
+            return value
+        # int() reads more than digits, and refuses thousands of them.
+        if not re.fullmatch(r"[0-9]{1,20}", value) or not self.low <= int(value) <= self.high:
+            self.fail(f"{value!r} is not a whole number from {self.low} to {self.high}", param, ctx)
+        return int(value)
 
 
 DURATION: Final = Duration()

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 
 import click
 
+from governor.wording import SECOND
+
 
 def tolerate_any_text() -> None:
     """A name that the terminal's encoding cannot show is shown escaped, instead of ending the command."""
@@ -33,6 +35,13 @@ def terminal_width() -> int | None:
 def say_json(value: Mapping[str, object]) -> None:
     """Write one JSON document to stdout, indented for people."""
     say([json.dumps(value, indent=2, ensure_ascii=False)])
+
+
+def complain_json(code: int, message: str, *, reason: str = "", retry: int | None = None) -> None:
+    """Write an error to stderr as one line of JSON; ``retry`` is in nanoseconds."""
+    after = None if retry is None else retry / SECOND
+    error = {"code": code, "reason": reason or None, "message": message, "retry_after_seconds": after}
+    complain(json.dumps({"error": error}, ensure_ascii=False))
 
 
 def complain(message: str) -> None:

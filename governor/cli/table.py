@@ -3,7 +3,7 @@
 It knows the widths of texts. It must never know what a column means.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Final
 
 from rich.cells import cell_len
@@ -11,8 +11,10 @@ from rich.cells import cell_len
 GAP: Final = "  "
 
 
-def lay_out(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int, width: int | None) -> Iterator[str]:
-    """The lines of a table: the first ``left`` columns align to the left, the others to the right.
+def lay_out(
+    header: Sequence[str], rows: Sequence[Sequence[str]], *, left: Container[int], width: int | None
+) -> Iterator[str]:
+    """The lines of a table: the columns of ``left`` align to the left, the others to the right.
 
     ``width`` is the terminal's. The first column is a name and is never cut: where the others would not fit
     beside it, it gets a line of its own, as df(1) does it. Width None keeps each row on one line.
@@ -28,7 +30,8 @@ def lay_out(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int, 
             yield cells[0]
             cells[0] = ""
         padding = [" " * (size - cell_len(cell)) for size, cell in zip(widths, cells, strict=True)]
-        yield GAP.join(
-            cell + pad if column < left else pad + cell
+        line = GAP.join(
+            cell + pad if column in left else pad + cell
             for column, (cell, pad) in enumerate(zip(cells, padding, strict=True))
         )
+        yield line.rstrip()

@@ -25,6 +25,7 @@ semaphores:
   "a/b & c, größe": {{permits: 1}}
   hurried: {{permits: 1, max_wait: 100ms}}
   crowded: {{permits: 1, max_waiters: 1}}
+  shard=3: {{permits: 1}}
 pools:
   orders-db:
     members:

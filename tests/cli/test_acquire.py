@@ -210,6 +210,17 @@ def test_words_that_make_no_ask_are_refused_here(run: Run, arguments: list[str])
     assert ended.err.strip()
 
 
+def test_a_number_of_permits_is_refused_in_our_words(run: Run) -> None:
+    """With the bounds of the daemon, and what was written."""
+    assert "'four' is not a whole number from 1 to 2147483647" in run("acquire", "a", "--permits", "four").err
+    assert "'2147483648' is not a whole number" in run("acquire", "a", "--permits", "2147483648").err
+
+
+def test_a_length_in_words_is_told_how_it_is_written(run: Run) -> None:
+    """In the form that works, not just that this one does not."""
+    assert "'5 seconds' is no duration: write 5s" in run("acquire", "a", "--wait", "5 seconds").err
+
+
 def test_a_missing_unit_is_explained(run: Run) -> None:
     """`--wait 5` could be anything, so the complaint shows how it is written."""
     assert "add a unit" in run("acquire", "a", "--wait", "5").err

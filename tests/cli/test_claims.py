@@ -19,6 +19,8 @@ from governor.cli.claims import parse
         (["a/b & c=2"], None, [("a/b & c", 2)]),
         (["資源=2"], None, [("資源", 2)]),
         (["=2=3"], None, [("=2", 3)]),
+        (["shard=3=1"], 7, [("shard=3", 1)]),
+        (["a=2147483647"], None, [("a", 2147483647)]),
     ],
 )
 def test_a_word_is_a_name_and_perhaps_a_number(
@@ -33,10 +35,11 @@ def test_a_word_is_a_name_and_perhaps_a_number(
     [
         ([""], "names no resource"),
         (["=3"], "names no resource"),
-        (["a=0"], "at least 1"),
-        (["a=-1"], "at least 1"),
-        ([f"a={2**63}"], "at most 9223372036854775807"),
-        (["a=" + "9" * 10_000], "at most 9223372036854775807"),
+        (["a=0"], "from 1 to 2147483647"),
+        (["a=2147483648"], "from 1 to 2147483647"),
+        (["a=-1"], "from 1 to 2147483647"),
+        ([f"a={2**63}"], "from 1 to 2147483647"),
+        (["a=" + "9" * 10_000], "from 1 to 2147483647"),
         (["a", "b", "a=2"], "named twice"),
         (["\udcff"], "not valid UTF-8"),
     ],

@@ -11,7 +11,7 @@ from governor.cli import commands
 from governor.cli.exits import MEANING
 from tests.cli.conftest import Run
 
-NAMES = ("serve", "check", "schema", "status", "acquire", "release", "health", "version")
+NAMES = ("serve", "check", "schema", "status", "acquire", "renew", "release", "health", "version")
 
 
 def test_help_lists_the_commands_as_they_are_met(run: Run) -> None:
@@ -60,7 +60,7 @@ def test_version_says_what_runs_here(run: Run) -> None:
     assert run("--version").out == f"governor {governor.__version__}\n"
 
 
-@pytest.mark.parametrize("arguments", [[], ["frobnicate"], ["--frobnicate"], ["status", "surplus"], ["-o", "xml"]])
+@pytest.mark.parametrize("arguments", [[], ["frobnicate"], ["--frobnicate"], ["health", "surplus"], ["-o", "xml"]])
 def test_mistakes_are_usage_errors(run: Run, arguments: list[str]) -> None:
     """Exit code 2, and where to look, on stderr."""
     ended = run(*arguments)

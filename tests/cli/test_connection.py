@@ -1,6 +1,7 @@
 """What is said, and how soon, when the daemon cannot be reached or does not answer."""
 
 import socket
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -10,6 +11,7 @@ import pytest
 
 from governor.cli import connection
 from tests.cli.conftest import Fake, Run
+from tests.cli.process import COMMAND, ROOT
 
 
 @pytest.fixture
@@ -25,6 +27,22 @@ def closed() -> str:
     with closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))
         return f"127.0.0.1:{free.getsockname()[1]}"
+
+
+@pytest.fixture
+def daemon_with_http(tmp_path: Path) -> Iterator[str]:
+    """The http address of a real daemon."""
+    config = tmp_path / "g.yaml"
+    config.write_text(f"{{listen: [unix:{tmp_path}/g.sock], http: 127.0.0.1:0, state: {tmp_path}/state}}\n")
+    with subprocess.Popen(
+        [*COMMAND, "serve", "--config", str(config)], stderr=subprocess.PIPE, text=True, cwd=ROOT
+    ) as process:
+        assert process.stderr is not None
+        try:
+            line = next(line for line in process.stderr if "http://" in line)
+            yield line.split("http://")[1].split()[0]
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize("command", [["status"], ["acquire", "a"], ["release", "1"], ["health"]], ids=" ".join)
@@ -117,7 +135,26 @@ def test_a_listener_of_another_kind_is_no_daemon(run: Run) -> None:
         thread.join()
 
     assert ended.exit == 3
-    assert "no answer from the daemon" in ended.err
+    assert "speaks HTTP/1 and not gRPC" in ended.err
+
+
+def test_the_http_port_is_recognised(run: Run, daemon_with_http: str) -> None:
+    """The likeliest slip of all, answered in words of ours instead of those of gRPC."""
+    ended = run("acquire", "a", "--address", daemon_with_http)
+
+    assert (ended.exit, ended.out) == (3, "")
+    assert ended.err == (
+        f"governor: what answers at {daemon_with_http} speaks HTTP/1 and not gRPC: is that the http port, of metrics? "
+        "Name an address of listen, such as 127.0.0.1:7411.\n"
+    )
+
+
+def test_a_url_is_no_address(run: Run) -> None:
+    """It is told without a word of IPv6."""
+    ended = run("status", "--address", "http://127.0.0.1:7411")
+
+    assert (ended.exit, ended.out) == (2, "")
+    assert "write host:port or unix:/path, with no http://" in ended.err
 
 
 def test_a_daemon_that_hangs_is_given_up_on(run: Run, fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:

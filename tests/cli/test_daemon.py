@@ -1,6 +1,7 @@
 """`governor` against the daemon itself: real processes, real sockets, every exit code that a daemon can cause."""
 
 import json
+import re
 import signal
 
 import pytest
@@ -144,3 +145,99 @@ def test_a_killed_holder_loses_its_permit_to_the_next(run: Run, daemon: Daemon) 
     assert heir > dead
     assert late.exit == 1
     assert "expired" in late.err
+
+
+def test_a_lease_is_kept_by_renewing_it(run: Run, daemon: Daemon) -> None:
+    """As long as it was granted for, or as long as is asked; and what has ended does not come back."""
+    lease = str(lease_of(run, "thumbnails", "--lease", "20s"))
+    other = str(lease_of(run, "thumbnails", "--lease", "20s"))
+    same = run("renew", lease)
+    longer = run("renew", lease, other, "--lease", "1h", "-o", "json")
+    run("release", lease)
+    late = run("renew", lease)
+    mixed = run("renew", lease, other, "999999999")
+    record = run("renew", lease, "-o", "json")
+    run("release", other)
+
+    assert (same.exit, same.out, same.err) == (0, f"lease {lease}: ends in 20s\n", "")
+    assert longer.exit == 0
+    assert [(each["state"], each["remaining_seconds"]) for each in json.loads(longer.out)["results"]] == [
+        ("renewed", 3600.0),
+        ("renewed", 3600.0),
+    ]
+    assert (late.exit, late.out) == (1, "")
+    assert late.err.startswith(f"governor: lease {lease}: released ")
+    assert mixed.exit == 1
+    ended, renewed, unknown = mixed.out.splitlines()
+    assert re.fullmatch(rf"lease {lease}: had ended \S+ ago \(released\)", ended)
+    assert (renewed, unknown) == (f"lease {other}: ends in 20s", "lease 999999999: unknown")
+    (result,) = json.loads(record.out)["results"]
+    assert (record.exit, result["state"], result["reason"]) == (1, "ended", "released")
+    assert result["remaining_seconds"] is None
+
+
+def test_a_lease_is_not_renewed_for_longer_than_it_may_last(run: Run, daemon: Daemon) -> None:
+    """Alone it is the daemon's sentence, among several a result; either way it lives on."""
+    lease = str(lease_of(run, "thumbnails"))
+    alone = run("renew", lease, "--lease", "1000d")
+    several = run("renew", lease, "999999999", "--lease", "1000d")
+    released = run("release", lease)
+
+    assert (alone.exit, alone.out) == (2, "")
+    assert "max_lease" in alone.err
+    assert several.exit == 1
+    assert several.out.splitlines()[0].startswith(f"lease {lease}: refused: longer than")
+    assert released.exit == 0
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("thumbnals", "; did you mean 'thumbnails'?"),
+        ("Thumbnails=2", "; did you mean 'thumbnails'?"),
+        ("thumbnails=x", "; of 'thumbnails', ask for a whole number of permits from 1 to 2147483647"),
+        ("thumbnails=1.5", "; of 'thumbnails', ask for a whole number of permits from 1 to 2147483647"),
+        ("shard=3", "; for one permit of 'shard=3' write shard=3=1"),
+        ("nothing like it", "declare it in governor's config"),
+    ],
+)
+def test_an_unknown_resource_comes_with_a_guess(run: Run, daemon: Daemon, word: str, hint: str) -> None:
+    """Where there is one, after the daemon's own sentence; nothing is asked for in its place."""
+    ended = run("acquire", word)
+
+    assert (ended.exit, ended.out) == (2, "")
+    assert "no such resource" in ended.err
+    assert ended.err.endswith(f"{hint}\n")
+
+
+def test_a_resource_that_is_called_like_a_claim_can_be_had(run: Run, daemon: Daemon) -> None:
+    """The last = counts, so it is written with a number of its own."""
+    lease = run("acquire", "shard=3=1")
+
+    assert lease.out.splitlines()[1] == "  shard=3: 1 permit"
+    assert run("release", lease.out.split()[1]).exit == 0
+
+
+def test_json_says_errors_in_json(run: Run, daemon: Daemon) -> None:
+    """One object on stderr, whoever refused: the daemon, the way to it, or the command line."""
+    lease = lease_of(run, "crowded")
+    busy = run("acquire", "crowded", "--wait", "0", "-o", "json")
+    run("acquire", "payments-api=5", "--wait", "0")
+    spent = run("-o", "json", "acquire", "payments-api=5", "--wait", "0")
+    away = run("status", "-o", "json", "--address", "127.0.0.1:1")
+    usage = run("-o", "json", "acquire", "crowded=0")
+    run("release", str(lease))
+
+    errors = [json.loads(ended.err)["error"] for ended in (busy, spent, away, usage)]
+    assert [ended.out for ended in (busy, spent, away, usage)] == [""] * 4
+    assert [(error["code"], error["reason"]) for error in errors] == [
+        (75, "NONE_FREE"),
+        (75, "NONE_FREE"),
+        (3, None),
+        (2, None),
+    ]
+    assert [ended.exit for ended in (busy, spent, away, usage)] == [error["code"] for error in errors]
+    assert errors[0]["message"].startswith("crowded: ")
+    assert errors[1]["retry_after_seconds"] > 0
+    assert errors[2]["message"].startswith("cannot reach the daemon at 127.0.0.1:1")
+    assert errors[3]["message"] == "'crowded=0': ask for a whole number of permits from 1 to 2147483647"

@@ -20,7 +20,7 @@ def test_serve_says_where_what_and_how_many(shared: Daemon) -> None:
 
     assert f"listening on {shared.address}" in said
     assert "listening on 127.0.0.1:" in said
-    assert f"config {shared.config}: 6 resources" in said
+    assert f"config {shared.config}: 7 resources" in said
 
 
 def test_a_daemon_that_hangs_is_noticed_in_the_line(run: Run, own: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +130,7 @@ def test_a_bare_file_is_told_how_it_is_named(run: Run) -> None:
 
 def test_the_start_names_kinds_as_the_yaml_does(shared: Daemon) -> None:
     """As `check` and the metrics do: one word for one thing."""
-    assert "6 resources (1 pool, 1 rate_limit, 4 semaphores)" in "".join(shared.said)
+    assert "7 resources (1 pool, 1 rate_limit, 5 semaphores)" in "".join(shared.said)
 
 
 def test_a_relative_state_folder_is_logged_as_an_absolute_one(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def resource(name: str, kind: str, **fields: int | bool) -> pb.Resource:
 
 @pytest.fixture
 def busy(fake: Fake) -> Fake:
-    """Five resources, each of which shows something else."""
+    """Four resources, each of which shows something else."""
     fake.script.resources = [
         resource(
             "thumbnails",
@@ -37,11 +37,25 @@ def busy(fake: Fake) -> Fake:
             waiters=2,
             oldest_wait=12 * SECOND,
         ),
-        resource("orders-db", "pool", capacity=10, in_use=3, available=7, leases=3),
+        resource("orders-db", "pool", capacity=10, in_use=3, available=5, leases=3),
         resource("payments-api", "rate_limit", capacity=20, available=20),
         resource("scratch", "semaphore", in_use=4, leases=4),
-        resource("old", "semaphore", capacity=1, in_use=1, available=0, leases=1, draining=True),
     ]
+    fake.script.resources[1].members.MergeFrom(pb.PoolMembers(free=7, lent=3))
+    return fake
+
+
+@pytest.fixture
+def odd(fake: Fake) -> Fake:
+    """Three resources, of which the numbers do not say all."""
+    fake.script.resources = [
+        resource("thumbnails", "semaphore", capacity=8, available=8),
+        resource("orders-db", "pool", capacity=3, leases=0),
+        resource("old", "pool", capacity=3, in_use=1, available=0, leases=1, draining=True),
+    ]
+    fake.script.resources[1].members.MergeFrom(pb.PoolMembers(quarantined=3))
+    fake.script.resources[1].available = 0
+    fake.script.resources[2].members.MergeFrom(pb.PoolMembers(lent=1, quarantined=2))
     return fake
 
 
@@ -54,10 +68,9 @@ def test_the_table_shows_each_resource_in_a_line(run: Run, busy: Fake) -> None:
     assert ended.out.splitlines() == [
         "NAME          KIND         CAPACITY  IN USE  AVAILABLE  WAITERS  OLDEST  LEASES",
         "thumbnails    semaphore           8       8          0        2     12s       5",
-        "orders-db     pool               10       3          7        0       -       3",
+        "orders-db     pool               10       3          5        0       -       3",
         "payments-api  rate_limit         20       0         20        0       -       0",
         "scratch       semaphore   unlimited       4  unlimited        0       -       4",
-        "old           semaphore           1       1   draining        0       -       1",
     ]
     assert max(map(len, ended.out.splitlines())) <= 80
 
@@ -78,6 +91,7 @@ def test_json_has_a_documented_shape(run: Run, busy: Fake) -> None:
         "waiters": 2,
         "oldest_wait_seconds": 12.0,
         "draining": False,
+        "members": None,
         "max_waiters": 1000,
         "max_wait_seconds": 30.0,
         "lease_seconds": 30.0,
@@ -86,7 +100,7 @@ def test_json_has_a_documented_shape(run: Run, busy: Fake) -> None:
     assert resources[3]["capacity"] is None
     assert resources[3]["available"] is None
     assert resources[3]["oldest_wait_seconds"] is None
-    assert resources[4]["draining"] is True
+    assert resources[1]["members"] == {"free": 7, "lent": 3, "quarantined": 0}
     assert all(field in page for field in resources[0])
 
 
@@ -126,3 +140,47 @@ def test_a_name_cannot_act_on_the_terminal(run: Run, fake: Fake) -> None:
 
     assert "\x1b" not in ended.out
     assert "\\x1b[31mred" in ended.out
+
+
+def test_a_note_says_why_nothing_is_to_be_had(run: Run, odd: Fake) -> None:
+    """A column that is there only where there is something to say, with no spaces at the ends of lines."""
+    ended = run("status", "--address", odd.address)
+    resources = json.loads(run("status", "-o", "json", "--address", odd.address).out)["resources"]
+
+    assert ended.out.splitlines() == [
+        "NAME        KIND       CAPACITY  IN USE  AVAILABLE  WAITERS  OLDEST  LEASES  NOTE",
+        "thumbnails  semaphore         8       0          8        0       -       0",
+        "orders-db   pool              3       0          0        0       -       0  3 quarantined",
+        "old         pool              3       1          0        0       -       1  draining, 2 quarantined",
+    ]
+    assert [entry["draining"] for entry in resources] == [False, False, True]
+    assert [entry["members"] for entry in resources] == [
+        None,
+        {"free": 0, "lent": 0, "quarantined": 3},
+        {"free": 0, "lent": 1, "quarantined": 2},
+    ]
+
+
+def test_names_choose_resources(run: Run, busy: Fake) -> None:
+    """In the order of the config, in the table as in JSON."""
+    table = run("status", "scratch", "thumbnails", "--address", busy.address)
+    record = run("status", "scratch", "thumbnails", "-o", "json", "--address", busy.address)
+
+    assert [line.split()[0] for line in table.out.splitlines()] == ["NAME", "thumbnails", "scratch"]
+    assert [entry["name"] for entry in json.loads(record.out)["resources"]] == ["thumbnails", "scratch"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Thumbnail", "Thumbnail: no such resource; did you mean 'thumbnails'?"),
+        ("nothing-like-it", "nothing-like-it: no such resource"),
+        ("x" * 1000, "x" * 1000 + ": no such resource"),
+    ],
+    ids=["near", "far", "long"],
+)
+def test_a_name_that_no_resource_has_is_a_mistake(run: Run, busy: Fake, name: str, said: str) -> None:
+    """Exit code 2 and nothing on stdout, though another name was right: half an answer looks like a whole one."""
+    ended = run("status", "scratch", name, "--address", busy.address)
+
+    assert (ended.exit, ended.out, ended.err) == (2, "", f"governor: {said}\n")
