@@ -4,7 +4,7 @@ from typing import Final
 
 import pytest
 
-from governor.core.kinds.rate_limit import RateLimit, Window
+from governor.core.kinds.rate_limit import RateLimit, RateLimitSpec, Window
 from governor.core.types import SECOND, Nanos
 from tests.core.kinds.rates import MINUTE, spec
 
