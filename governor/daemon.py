@@ -12,8 +12,6 @@ import gc
 import logging
 import os
 import signal
-import sys
-from collections import Counter
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Final
@@ -25,13 +23,12 @@ from governor.clock import LoopClock, unix_seconds
 from governor.config import DEFAULT, Config, ConfigError, load
 from governor.core.effects import Effect, ReconfigureRefused
 from governor.core.engine import Engine
-from governor.core.resource import ResourceSpec
 from governor.core.types import SECOND, LeaseId
 from governor.driver import Driver
 from governor.fence import BLOCK, Fence, FenceError
 from governor.lock import BindError, FolderLock
 from governor.metrics import Metrics
-from governor.wording import count, span
+from governor.wording import count, counted, span
 
 _log: Final = logging.getLogger("governor")
 
@@ -43,6 +40,8 @@ _BAD_CONFIG: Final = 78
 _GRPC_GRACE_S: Final = 0.5
 # How long after a failed write of the fence it is tried again.
 _FENCE_RETRY_S: Final = 1.0
+# Of the problems of one file; a person mends these first anyway.
+_PROBLEMS_LOGGED: Final = 20
 
 
 def run(path: Path | None, state: Path | None) -> int:
@@ -50,17 +49,18 @@ def run(path: Path | None, state: Path | None) -> int:
 
     ``path``: the config file, None for the embedded default. ``state``: a state folder instead of the config's.
     """
-    logs.start()
+    log = logs.start()
     try:
         config = load(path or DEFAULT, os.environ)
-    except ConfigError as error:
-        sys.stderr.write(f"{error}\n")
-        return _BAD_CONFIG
-    try:
         asyncio.run(Daemon(config, path, state or config.state).serve())
+    except ConfigError as error:
+        log.say(str(error))
+        return _BAD_CONFIG
     except (BindError, FenceError) as error:
-        sys.stderr.write(f"governor: {error}\n")
+        log.say(f"governor: {error}")
         return _CANNOT_START
+    finally:
+        log.stop()
     return 0
 
 
@@ -125,7 +125,7 @@ class Daemon:
     def _announce(self, where: Sequence[str]) -> None:
         config = self._config
         _log.info("governor %s, pid %d, state in %s", __version__, os.getpid(), self._state.absolute())
-        _log.info("config %s: %s", config.source, _counted(config.resources))
+        _log.info("config %s: %s", config.source, counted(spec.kind for spec in config.resources))
         for warning in config.warnings:
             _log.warning("config %s: %s", config.source, warning)
         for address in where:
@@ -183,22 +183,18 @@ class Daemon:
             try:
                 config = await asyncio.to_thread(load, self._path, os.environ)
             except ConfigError as error:
-                self._metrics.config_failed()
-                for line in str(error).splitlines():
-                    _log.error("reload refused: %s", line)
+                self._refuse_reload([str(problem) for problem in error.problems])
                 return
             outcome = self._driver.reconfigure(config.resources)
             if isinstance(outcome, ReconfigureRefused):
-                self._metrics.config_failed()
-                for problem in outcome.problems:
-                    _log.error("reload refused: %s: %s", config.source, problem)
+                self._refuse_reload([f"{config.source}: {problem}" for problem in outcome.problems])
                 return
             self._metrics.config_loaded(config.hash, unix_seconds())
             changes = {"added": outcome.added, "changed": outcome.changed, "removed": outcome.removed}
             told = [f"{what} {', '.join(names)}" for what, names in changes.items() if names]
             if config.drain_timeout != self._config.drain_timeout:
                 told.append(f"drain_timeout is now {span(config.drain_timeout)}")
-            resources = _counted(config.resources)
+            resources = counted(spec.kind for spec in config.resources)
             _log.info("reloaded %s: %s; %s", config.source, resources, ", ".join(told) or "nothing changed")
             now = self._started
             pairs = {
@@ -210,6 +206,13 @@ class Daemon:
                 takes = "takes" if len(late) == 1 else "take"
                 _log.warning("reload: %s %s effect at the next start", " and ".join(late), takes)
             self._config = config
+
+    def _refuse_reload(self, problems: Sequence[str]) -> None:
+        self._metrics.config_failed()
+        for problem in problems[:_PROBLEMS_LOGGED]:
+            _log.error("reload refused: %s", problem)
+        if (more := len(problems) - _PROBLEMS_LOGGED) > 0:
+            _log.error("reload refused: and %d more; `governor check %s` lists them all", more, self._path)
 
     # --- the engine's effects -------------------------------------------------------------------------------
 
@@ -252,13 +255,6 @@ def _folder(state: Path) -> FolderLock:
     except OSError as error:
         raise BindError(f"state folder {state}: cannot be made: {error.strerror}; name another with --state") from error
     return FolderLock(state)
-
-
-def _counted(resources: Sequence[ResourceSpec]) -> str:
-    """Such as "3 resources (1 pool, 2 semaphores)"."""
-    kinds = Counter(spec.kind for spec in resources)
-    parts = ", ".join(count(number, kind) for kind, number in sorted(kinds.items()))
-    return count(len(resources), "resource") + (f" ({parts})" if parts else "")
 
 
 def _are(number: int, noun: str) -> str:
