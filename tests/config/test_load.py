@@ -270,11 +270,11 @@ def test_what_is_open_to_everybody_is_warned_of(listen: str, warning: str) -> No
 
 
 def test_the_largest_config_is_read() -> None:
-    """Ten thousand resources, or a pool of a thousand members with attributes."""
-    resources = "".join(f"  r{n}: {{permits: {n}}}\n" for n in range(10_000))
+    """Two thousand resources, or a pool of a thousand members with attributes."""
+    resources = "".join(f"  r{n}: {{permits: {n}}}\n" for n in range(2_000))
     members = "".join(f"      m{n}: {{endpoint: 'db{n}:5432', max_leases: 10}}\n" for n in range(1_000))
 
-    assert len(config(f"semaphores:\n{resources}").resources) == 10_000
+    assert len(config(f"semaphores:\n{resources}").resources) == 2_000
     spec = limit(f"pools:\n  p:\n    members:\n{members}")
     assert isinstance(spec, PoolSpec)
     assert spec.members[-1] == MemberSpec("m999", (("endpoint", "db999:5432"),), 10)
@@ -282,12 +282,12 @@ def test_the_largest_config_is_read() -> None:
 
 def test_more_than_that_is_refused() -> None:
     """Each bound is told with what was found."""
-    resources = "".join(f"  r{n}: {{permits: {n}}}\n" for n in range(10_001))
+    resources = "".join(f"  r{n}: {{permits: {n}}}\n" for n in range(2_001))
     members = "".join(f"m{n}: , " for n in range(10_001))
     attributes = ", ".join(f"a{n}: 1" for n in range(65))
     pools = "".join(f"  p{n}: {{size: 1000}}\n" for n in range(101))
 
-    assert complaints(f"semaphores:\n{resources}") == ["1: expected at most 10000 resources; found 10001"]
+    assert complaints(f"semaphores:\n{resources}") == ["1: expected at most 2000 resources; found 2001"]
     assert complaints(f"pools: {{p: {{members: {{{members}}}}}}}") == [
         "1: pools.p.members: expected at most 1000 members; found 10001"
     ]
