@@ -269,6 +269,15 @@ def test_what_is_open_to_everybody_is_warned_of(listen: str, warning: str) -> No
     assert config(f"listen: [127.0.0.1:1, {listen}, '[::1]:1', unix:/x]").warnings == (warning,)
 
 
+def test_a_socket_path_that_is_too_long_is_warned_of() -> None:
+    """In bytes, a letter may be two. Whoever starts a daemon with it is refused by that."""
+    long = "/run/" + "ö" * 52
+    warning = "the path of a unix socket has at most 107 bytes, and this one has 109"
+
+    assert config(f"listen: ['unix:{long}']").warnings == (f"unix:{long} cannot be listened on: {warning}",)
+    assert config(f"listen: [{{unix: '{long[:-1]}'}}]").warnings == ()
+
+
 def test_the_largest_config_is_read() -> None:
     """Two thousand resources, or a pool of a thousand members with attributes."""
     resources = "".join(f"  r{n}: {{permits: {n}}}\n" for n in range(2_000))
