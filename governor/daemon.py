@@ -2,23 +2,25 @@
 
 It knows which parts there are and in what order they begin and end. It must never decide anything about permits.
 
-Order of start: config, state folder, fence, engine, HTTP, gRPC, ready. Order of end: not ready, drain, gRPC, HTTP,
-state folder. Whatever cannot be had at the start is one line and an exit code; nothing was touched then.
+Order of start: config, state folder, engine, HTTP, gRPC, lease ids, ready. Order of end: not ready, drain, gRPC, HTTP,
+state folder. Whatever cannot be had at the start is one line and an exit code; no lease id is used up by then.
 """
 
 import asyncio
 import contextlib
+import errno
 import gc
 import logging
 import os
 import signal
 from collections.abc import Coroutine, Sequence
+from math import inf
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import governor.http
 import governor.rpc
-from governor import __version__, logs
+from governor import __version__, descriptors, logs
 from governor.clock import LoopClock, unix_seconds
 from governor.config import DEFAULT, Config, ConfigError, load
 from governor.core.effects import Effect, ReconfigureRefused
@@ -40,6 +42,8 @@ _BAD_CONFIG: Final = 78
 _GRPC_GRACE_S: Final = 0.5
 # How long after a failed write of the fence it is tried again.
 _FENCE_RETRY_S: Final = 1.0
+# How often it is said that file descriptors are used up.
+_FULL_TOLD_S: Final = 60.0
 # Of the problems of one file; a person mends these first anyway.
 _PROBLEMS_LOGGED: Final = 20
 
@@ -82,6 +86,8 @@ class Daemon:
     async def serve(self) -> None:
         """Start, serve, drain and end. Raises BindError or FenceError when something cannot be had."""
         loop = asyncio.get_running_loop()
+        loop.set_exception_handler(_Faults())
+        descriptors.raise_limit()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_stop_signal, number)
         loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
@@ -91,11 +97,10 @@ class Daemon:
             self._fence = Fence(self._state)
             self._driver = driver = Driver(Engine(first_id=self._fence.reserved + 1), LoopClock())
             stack.callback(driver.close)
-            driver.reserve_ids(LeaseId(self._fence.reserve()))
             driver.reconfigure(config.resources)
             self._metrics = metrics = Metrics(driver.snapshot, version=__version__)
             metrics.config_loaded(config.hash, unix_seconds())
-            driver.observers += [metrics.observe, self._observe]
+            driver.observers.append(metrics.observe)
             driver.lag_observers.append(metrics.loop_lag)
             where = []
             if config.http is not None:
@@ -104,6 +109,9 @@ class Daemon:
                 where.append(f"http://{config.http.host}:{pages.port} (metrics and health)")
             server = await governor.rpc.serve(driver, LoopClock(), config.listen)
             stack.push_async_callback(server.stop, _GRPC_GRACE_S)
+            # Whoever asks before this is refused with UNAVAILABLE: a start that fails has not used up a block of ids.
+            driver.reserve_ids(LeaseId(self._fence.reserve()))
+            driver.observers.append(self._observe)
             where = [f"{address} (gRPC)" for address in server.addresses] + where
             self._announce(where)
             self._ready = True
@@ -247,6 +255,23 @@ class Daemon:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+class _Faults:
+    """What the event loop does with a fault that nobody awaits: it is logged, each time or once in a while."""
+
+    def __init__(self) -> None:
+        self._told = -inf
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """As asyncio calls it."""
+        error = context.get("exception")
+        if not (isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}):
+            loop.default_exception_handler(context)
+        elif loop.time() >= self._told + _FULL_TOLD_S:
+            # asyncio tries to accept a hundred times a second then, and has a traceback for each.
+            self._told = loop.time()
+            _log.error("out of file descriptors (%s): some connections wait; raise the limit (nofile)", error.strerror)
 
 
 def _folder(state: Path) -> FolderLock:

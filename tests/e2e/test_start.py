@@ -112,7 +112,7 @@ def test_of_two_that_start_at_once_one_serves(folder: Path, connect: Connect) ->
 
 
 def test_a_start_that_fails_leaves_nothing_behind(daemon: Daemon, connect: Connect, folder: Path) -> None:
-    """It had one address when it could not have the next: that one is free again, and so is its state folder."""
+    """It had one address when it could not have the next: that one is free again, and no lease id is used up."""
     mine = folder / "mine.sock"
     file = folder / "second.yaml"
     file.write_text(f"listen: ['unix:{mine}', '{daemon.addresses[1]}']\nhttp: '{ANY}'\n", encoding="utf-8")
@@ -120,6 +120,7 @@ def test_a_start_that_fails_leaves_nothing_behind(daemon: Daemon, connect: Conne
     refused(file, folder / "other")
 
     assert not mine.exists()
+    assert not (folder / "other" / "fence").exists()
     file.write_text(f"listen: ['unix:{mine}']\nhttp: '{ANY}'\n" + YAML, encoding="utf-8")
     second = Daemon(file, folder / "other")
     second.wait_until_it_serves()
