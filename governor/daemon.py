@@ -2,36 +2,35 @@
 
 It knows which parts there are and in what order they begin and end. It must never decide anything about permits.
 
-Order of start: config, state folder, fence, engine, HTTP, gRPC, ready. Order of end: not ready, drain, gRPC, HTTP,
-state folder. Whatever cannot be had at the start is one line and an exit code; nothing was touched then.
+Order of start: config, state folder, engine, HTTP, gRPC, lease ids, ready. Order of end: not ready, drain, gRPC, HTTP,
+state folder. Whatever cannot be had at the start is one line and an exit code; no lease id is used up by then.
 """
 
 import asyncio
 import contextlib
+import errno
 import gc
 import logging
 import os
 import signal
-import sys
-from collections import Counter
 from collections.abc import Coroutine, Sequence
+from math import inf
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import governor.http
 import governor.rpc
-from governor import __version__, logs
+from governor import __version__, descriptors, logs
 from governor.clock import LoopClock, unix_seconds
 from governor.config import DEFAULT, Config, ConfigError, load
 from governor.core.effects import Effect, ReconfigureRefused
 from governor.core.engine import Engine
-from governor.core.resource import ResourceSpec
 from governor.core.types import SECOND, LeaseId
 from governor.driver import Driver
 from governor.fence import BLOCK, Fence, FenceError
 from governor.lock import BindError, FolderLock
 from governor.metrics import Metrics
-from governor.wording import count, span
+from governor.wording import count, counted, span
 
 _log: Final = logging.getLogger("governor")
 
@@ -43,6 +42,10 @@ _BAD_CONFIG: Final = 78
 _GRPC_GRACE_S: Final = 0.5
 # How long after a failed write of the fence it is tried again.
 _FENCE_RETRY_S: Final = 1.0
+# How often it is said that file descriptors are used up.
+_FULL_TOLD_S: Final = 60.0
+# Of the problems of one file; a person mends these first anyway.
+_PROBLEMS_LOGGED: Final = 20
 
 
 def run(path: Path | None, state: Path | None) -> int:
@@ -50,17 +53,18 @@ def run(path: Path | None, state: Path | None) -> int:
 
     ``path``: the config file, None for the embedded default. ``state``: a state folder instead of the config's.
     """
-    logs.start()
+    log = logs.start()
     try:
         config = load(path or DEFAULT, os.environ)
-    except ConfigError as error:
-        sys.stderr.write(f"{error}\n")
-        return _BAD_CONFIG
-    try:
         asyncio.run(Daemon(config, path, state or config.state).serve())
+    except ConfigError as error:
+        log.say(str(error))
+        return _BAD_CONFIG
     except (BindError, FenceError) as error:
-        sys.stderr.write(f"governor: {error}\n")
+        log.say(f"governor: {error}")
         return _CANNOT_START
+    finally:
+        log.stop()
     return 0
 
 
@@ -82,6 +86,8 @@ class Daemon:
     async def serve(self) -> None:
         """Start, serve, drain and end. Raises BindError or FenceError when something cannot be had."""
         loop = asyncio.get_running_loop()
+        loop.set_exception_handler(_Faults())
+        descriptors.raise_limit()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_stop_signal, number)
         loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
@@ -91,11 +97,10 @@ class Daemon:
             self._fence = Fence(self._state)
             self._driver = driver = Driver(Engine(first_id=self._fence.reserved + 1), LoopClock())
             stack.callback(driver.close)
-            driver.reserve_ids(LeaseId(self._fence.reserve()))
             driver.reconfigure(config.resources)
             self._metrics = metrics = Metrics(driver.snapshot, version=__version__)
             metrics.config_loaded(config.hash, unix_seconds())
-            driver.observers += [metrics.observe, self._observe]
+            driver.observers.append(metrics.observe)
             driver.lag_observers.append(metrics.loop_lag)
             where = []
             if config.http is not None:
@@ -104,6 +109,9 @@ class Daemon:
                 where.append(f"http://{config.http.host}:{pages.port} (metrics and health)")
             server = await governor.rpc.serve(driver, LoopClock(), config.listen)
             stack.push_async_callback(server.stop, _GRPC_GRACE_S)
+            # Whoever asks before this is refused with UNAVAILABLE: a start that fails has not used up a block of ids.
+            driver.reserve_ids(LeaseId(self._fence.reserve()))
+            driver.observers.append(self._observe)
             where = [f"{address} (gRPC)" for address in server.addresses] + where
             self._announce(where)
             self._ready = True
@@ -125,7 +133,7 @@ class Daemon:
     def _announce(self, where: Sequence[str]) -> None:
         config = self._config
         _log.info("governor %s, pid %d, state in %s", __version__, os.getpid(), self._state.absolute())
-        _log.info("config %s: %s", config.source, _counted(config.resources))
+        _log.info("config %s: %s", config.source, counted(spec.kind for spec in config.resources))
         for warning in config.warnings:
             _log.warning("config %s: %s", config.source, warning)
         for address in where:
@@ -183,22 +191,18 @@ class Daemon:
             try:
                 config = await asyncio.to_thread(load, self._path, os.environ)
             except ConfigError as error:
-                self._metrics.config_failed()
-                for line in str(error).splitlines():
-                    _log.error("reload refused: %s", line)
+                self._refuse_reload([str(problem) for problem in error.problems])
                 return
             outcome = self._driver.reconfigure(config.resources)
             if isinstance(outcome, ReconfigureRefused):
-                self._metrics.config_failed()
-                for problem in outcome.problems:
-                    _log.error("reload refused: %s: %s", config.source, problem)
+                self._refuse_reload([f"{config.source}: {problem}" for problem in outcome.problems])
                 return
             self._metrics.config_loaded(config.hash, unix_seconds())
             changes = {"added": outcome.added, "changed": outcome.changed, "removed": outcome.removed}
             told = [f"{what} {', '.join(names)}" for what, names in changes.items() if names]
             if config.drain_timeout != self._config.drain_timeout:
                 told.append(f"drain_timeout is now {span(config.drain_timeout)}")
-            resources = _counted(config.resources)
+            resources = counted(spec.kind for spec in config.resources)
             _log.info("reloaded %s: %s; %s", config.source, resources, ", ".join(told) or "nothing changed")
             now = self._started
             pairs = {
@@ -210,6 +214,13 @@ class Daemon:
                 takes = "takes" if len(late) == 1 else "take"
                 _log.warning("reload: %s %s effect at the next start", " and ".join(late), takes)
             self._config = config
+
+    def _refuse_reload(self, problems: Sequence[str]) -> None:
+        self._metrics.config_failed()
+        for problem in problems[:_PROBLEMS_LOGGED]:
+            _log.error("reload refused: %s", problem)
+        if (more := len(problems) - _PROBLEMS_LOGGED) > 0:
+            _log.error("reload refused: and %d more; `governor check %s` lists them all", more, self._path)
 
     # --- the engine's effects -------------------------------------------------------------------------------
 
@@ -246,19 +257,29 @@ class Daemon:
         task.add_done_callback(self._tasks.discard)
 
 
+class _Faults:
+    """What the event loop does with a fault that nobody awaits: it is logged, each time or once in a while."""
+
+    def __init__(self) -> None:
+        self._told = -inf
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """As asyncio calls it."""
+        error = context.get("exception")
+        if not (isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}):
+            loop.default_exception_handler(context)
+        elif loop.time() >= self._told + _FULL_TOLD_S:
+            # asyncio tries to accept a hundred times a second then, and has a traceback for each.
+            self._told = loop.time()
+            _log.error("out of file descriptors (%s): some connections wait; raise the limit (nofile)", error.strerror)
+
+
 def _folder(state: Path) -> FolderLock:
     try:
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise BindError(f"state folder {state}: cannot be made: {error.strerror}; name another with --state") from error
     return FolderLock(state)
-
-
-def _counted(resources: Sequence[ResourceSpec]) -> str:
-    """Such as "3 resources (1 pool, 2 semaphores)"."""
-    kinds = Counter(spec.kind for spec in resources)
-    parts = ", ".join(count(number, kind) for kind, number in sorted(kinds.items()))
-    return count(len(resources), "resource") + (f" ({parts})" if parts else "")
 
 
 def _are(number: int, noun: str) -> str:

@@ -1,16 +1,115 @@
 """The log: one line an event, for people, on standard error.
 
-It knows how a line looks. It must never know what is worth one.
+It knows how a line looks and how it gets out. It must never know what is worth one.
+
+Whoever logs never waits: lines go through a bounded queue to a thread that writes them. When nobody reads the pipe
+behind standard error, that thread stands still and nothing else does; lines that no longer fit are counted, and the
+count is said once there is room again.
 """
 
 import logging
+import os
+import queue
+import select
 import sys
+import threading
+import traceback
+from contextlib import suppress
+from typing import Final
+
+from governor.wording import count
+
+# Lines that wait to be written: more than a reader that works ever leaves lying, and some megabytes.
+MAX_WAITING: Final = 10_000
+# How long the end of the process waits for a reader to take the last of them.
+LAST_LINES_S: Final = 2.0
 
 
-def start() -> None:
-    """Send every log record of this process to standard error, from INFO up."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s.%(msecs)03d %(levelname)-7s %(message)s", "%Y-%m-%d %H:%M:%S"))
+def start() -> "Log":
+    """Send every log record of this process to standard error, from INFO up, until the log is stopped."""
     root = logging.getLogger()
-    root.handlers = [handler]
+    for earlier in root.handlers:
+        if isinstance(earlier, Log):
+            earlier.stop()
+    # Without standard error, its number may be that of any file which was opened since.
+    log = Log(None if sys.stderr is None else sys.stderr.fileno())
+    root.handlers = [log]
     root.setLevel(logging.INFO)
+    return log
+
+
+class Log(logging.Handler):
+    """A handler that writes lines to ``fd``, which stays the caller's; None: nowhere."""
+
+    def __init__(self, fd: int | None) -> None:
+        super().__init__()
+        self.setFormatter(logging.Formatter("%(asctime)s.%(msecs)03d %(levelname)-7s %(message)s", "%Y-%m-%d %H:%M:%S"))
+        self._fd = fd
+        self._waiting: queue.Queue[str | None] = queue.Queue(MAX_WAITING)
+        self._putting = threading.Lock()
+        self._dropped = 0
+        self._ending = False
+        # A daemon thread, since it may stand in a write for ever. That is also why it does not write through
+        # sys.stderr: it would keep the lock of that from Python's own flush at the end, which is a crash.
+        self._thread = threading.Thread(target=self._write_all, name="log", daemon=True)
+        self._thread.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Have a record written as a line; never waits."""
+        try:
+            line = self.format(record)
+        except Exception:  # noqa: BLE001 - a wrong log call is shown and must not fail what it tells of
+            line = traceback.format_exc().rstrip("\n")
+        self.say(line)
+
+    def say(self, text: str) -> None:
+        """Have a text written as it stands, after all that was said before; never waits."""
+        with self._putting:
+            try:
+                self._admit_gap()
+                self._waiting.put_nowait(text)
+            except queue.Full:
+                self._dropped += 1
+
+    def stop(self) -> None:
+        """Wait, for a bounded time, until all is written. What is said from now on is not."""
+        self._ending = True
+        with suppress(queue.Full):  # only to wake the thread: it has work enough then
+            self._waiting.put_nowait(None)
+        self._thread.join(LAST_LINES_S)
+
+    def _admit_gap(self) -> None:
+        """In the place of lines that were dropped, how many they are; raises queue.Full if it does not fit either."""
+        if self._dropped:
+            self._waiting.put_nowait(_gap(self._dropped))
+            self._dropped = 0
+
+    def _write_all(self) -> None:
+        unwritten = 0
+        while True:
+            with self._putting:
+                if self._waiting.empty():
+                    self._admit_gap()
+                if self._ending and self._waiting.empty():
+                    return
+            line = self._waiting.get()
+            if line is None or self._fd is None:
+                continue
+            text = f"{_gap(unwritten)}\n{line}\n" if unwritten else f"{line}\n"
+            try:
+                _write(self._fd, text.encode(errors="backslashreplace"))
+                unwritten = 0
+            except OSError:  # the reader is gone or the disk full; there is no other place to say so
+                unwritten += 1
+
+
+def _gap(lines: int) -> str:
+    return f"{count(lines, 'line')} of the log {'was' if lines == 1 else 'were'} dropped: nobody took them in time"
+
+
+def _write(fd: int, data: bytes) -> None:
+    while data:
+        try:
+            data = data[os.write(fd, data) :]
+        except BlockingIOError:  # whoever shares it with us has set it so
+            select.select([], [fd], [])

@@ -3,6 +3,8 @@
 It knows characters. It must never write them anywhere.
 """
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Final
 
 MILLISECOND: Final = 1_000_000
@@ -13,7 +15,7 @@ DAY: Final = 24 * HOUR
 
 
 def printable(text: str) -> str:
-    r"""What came over the wire, safe to show: control characters appear as ``\x1b`` instead of acting."""
+    r"""What others wrote, safe to show: control characters appear as ``\x1b`` instead of acting."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
@@ -22,6 +24,15 @@ def printable(text: str) -> str:
 def count(number: int, noun: str) -> str:
     """``1 permit``, ``2 permits``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def counted(kinds: Iterable[str]) -> str:
+    """Resources by their kinds: ``3 resources (1 pool, 2 semaphores)``."""
+    numbers = Counter(kinds)
+    if not numbers:
+        return "no resources"
+    parts = ", ".join(count(number, kind) for kind, number in sorted(numbers.items()))
+    return f"{count(numbers.total(), 'resource')} ({parts})"
 
 
 def span(nanos: int, *, passed: bool = False) -> str:

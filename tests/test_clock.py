@@ -2,53 +2,41 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
-from typing import TypeVar
+from collections.abc import Callable
 
 import pytest
-import uvloop
 
 from governor.clock import LoopClock, unix_seconds
 from governor.core.types import MILLISECOND, SECOND, Nanos
 from tests.fakes import FakeClock
 
-T = TypeVar("T")
-NewLoop = Callable[[], asyncio.AbstractEventLoop]
-
-
-@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-def new_loop(request: pytest.FixtureRequest) -> NewLoop:
-    """Either event loop that a daemon may run on."""
-    factory: NewLoop = request.param
-    return factory
-
 
 class TestLoopClock:
     """The machine's monotonic clock."""
 
-    def test_now_never_falls(self, new_loop: NewLoop) -> None:
+    def test_now_never_falls(self) -> None:
         """However often it is asked."""
 
         async def ask() -> list[Nanos]:
             clock = LoopClock()
             return [clock.now() for _ in range(10_000)]
 
-        seen = _run(new_loop, ask)
+        seen = asyncio.run(ask())
 
         assert seen == sorted(seen)
 
-    def test_now_counts_nanoseconds(self, new_loop: NewLoop) -> None:
+    def test_now_counts_nanoseconds(self) -> None:
         """It is the clock that the whole machine shares, and no coarser."""
 
         async def ask() -> tuple[Nanos, Nanos, Nanos]:
             return time.monotonic_ns(), LoopClock().now(), time.monotonic_ns()
 
-        before, now, after = _run(new_loop, ask)
+        before, now, after = asyncio.run(ask())
 
         assert before <= now <= after
 
     @pytest.mark.parametrize("ahead", [-SECOND, 0, 300_000, 5 * MILLISECOND, 12_345_678])
-    def test_a_call_comes_at_its_instant(self, new_loop: NewLoop, ahead: Nanos) -> None:
+    def test_a_call_comes_at_its_instant(self, ahead: Nanos) -> None:
         """Or a little later; earlier by less than the millisecond that some loops count in."""
 
         async def call() -> Nanos:
@@ -59,9 +47,9 @@ class TestLoopClock:
             async with asyncio.timeout(20):
                 return await came - when
 
-        assert _run(new_loop, call) > -MILLISECOND
+        assert asyncio.run(call()) > -MILLISECOND
 
-    def test_a_call_never_comes_within_call_at(self, new_loop: NewLoop) -> None:
+    def test_a_call_never_comes_within_call_at(self) -> None:
         """Even one that is due long since waits for the loop: whoever sets a timer is in the middle of a step."""
 
         async def call() -> list[str]:
@@ -73,9 +61,9 @@ class TestLoopClock:
                 await called.wait()
             return order
 
-        assert _run(new_loop, call) == ["set"]
+        assert asyncio.run(call()) == ["set"]
 
-    def test_a_cancelled_call_never_comes(self, new_loop: NewLoop) -> None:
+    def test_a_cancelled_call_never_comes(self) -> None:
         """Cancelling is safe also afterwards, and twice."""
 
         async def call() -> list[str]:
@@ -90,9 +78,9 @@ class TestLoopClock:
             kept.cancel()
             return order
 
-        assert _run(new_loop, call) == []
+        assert asyncio.run(call()) == []
 
-    def test_a_call_may_be_years_ahead(self, new_loop: NewLoop) -> None:
+    def test_a_call_may_be_years_ahead(self) -> None:
         """The longest lease that can be declared makes no trouble."""
 
         async def call() -> None:
@@ -102,7 +90,7 @@ class TestLoopClock:
             for _ in range(3):
                 await asyncio.sleep(0)
 
-        _run(new_loop, call)
+        asyncio.run(call())
 
 
 def test_unix_seconds_is_the_wall_clock() -> None:
@@ -144,8 +132,3 @@ class TestFakeClock:
 
         assert clock.pending == 0
         clock.advance(1)
-
-
-def _run(new_loop: NewLoop, main: Callable[[], Coroutine[object, object, T]]) -> T:
-    with asyncio.Runner(loop_factory=new_loop) as runner:
-        return runner.run(main())

@@ -1,49 +1,181 @@
-"""The log: what a person sees on standard error."""
+"""The log: what a person sees on standard error, and that nobody waits for it."""
 
 import logging
+import os
 import re
+import subprocess
 import sys
-from collections.abc import Iterator
-from io import StringIO
+import threading
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from governor import logs
 
+INSTANT = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}"
+
+
+class Reader:
+    """Standard error as a pipe that is read when a test says so."""
+
+    def __init__(self) -> None:
+        self._out, self.end = os.pipe()
+        self._said = b""
+        self._thread = threading.Thread(target=self._read)
+
+    def begin(self) -> None:
+        """From now on somebody reads."""
+        self._thread.start()
+
+    def lines(self) -> list[str]:
+        """All that was written before the last writer closed its end."""
+        os.close(self.end)
+        self._thread.join(20)
+        assert not self._thread.is_alive()
+        return self._said.decode().splitlines()
+
+    def _read(self) -> None:
+        with os.fdopen(self._out, "rb") as stream:
+            self._said = stream.read()
+
 
 @pytest.fixture
-def said(monkeypatch: pytest.MonkeyPatch) -> Iterator[StringIO]:
+def reader() -> Reader:
+    """Nobody reads yet."""
+    return Reader()
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch, reader: Reader) -> Iterator[Callable[[], list[str]]]:
     """Standard error, with the log started on it, twice: once is not enough to say nothing twice.
 
     The root logger is as before in the end.
     """
     root = logging.getLogger()
     handlers, level = root.handlers, root.level
-    stderr = StringIO()
-    monkeypatch.setattr(sys, "stderr", stderr)
-    logs.start()
-    logs.start()
-    yield stderr
+    with os.fdopen(reader.end, "w", encoding="utf-8", closefd=False) as stderr:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        logs.start()
+        log = logs.start()
+
+    def lines() -> list[str]:
+        log.stop()
+        return reader.lines()
+
+    reader.begin()
+    yield lines
     root.handlers = handlers
     root.setLevel(level)
 
 
-def test_an_event_is_one_line_with_its_instant_and_its_weight(said: StringIO) -> None:
+def test_an_event_is_one_line_with_its_instant_and_its_weight(said: Callable[[], list[str]]) -> None:
     """In columns, so that the eye finds what is no information."""
     logging.getLogger("governor").info("listening on %s", "unix:/g.sock")
     logging.getLogger("governor.http").warning("careful")
     logging.getLogger("anybody").error("broken")
 
-    lines = said.getvalue().splitlines()
-    instant = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}"
     for line, rest in zip(
-        lines, ["INFO    listening on unix:/g.sock", "WARNING careful", "ERROR   broken"], strict=True
+        said(), ["INFO    listening on unix:/g.sock", "WARNING careful", "ERROR   broken"], strict=True
     ):
-        assert re.fullmatch(f"{instant} {re.escape(rest)}", line)
+        assert re.fullmatch(f"{INSTANT} {re.escape(rest)}", line)
 
 
-def test_details_are_left_out(said: StringIO) -> None:
+def test_details_are_left_out(said: Callable[[], list[str]]) -> None:
     """Whatever anybody may send to a port, such as garbage, is logged below information."""
     logging.getLogger("governor.http").debug("garbage")
 
-    assert said.getvalue() == ""
+    assert said() == []
+
+
+def test_a_wrong_log_call_is_shown(reader: Reader) -> None:
+    """With its traceback, in its place, and whoever made it goes on."""
+    log = logs.Log(reader.end)
+    log.handle(logging.LogRecord("governor", logging.INFO, "", 0, "%d", ("three",), None))
+    log.stop()
+    reader.begin()
+
+    assert reader.lines()[-1].startswith("TypeError: ")
+
+
+def test_a_pipe_that_nobody_reads_holds_up_nobody(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What does not fit is counted, and said in its place once somebody reads; what came before and after is whole."""
+    monkeypatch.setattr(logs, "MAX_WAITING", 100)
+    log = logs.Log(reader.end)
+    wide = "x" * 10_000  # seven of them fill the pipe
+
+    for number in range(1000):
+        log.say(f"{number} {wide}")
+    reader.begin()
+    while not log._waiting.empty():  # it is read: this is bounded by the timeout of every test
+        pass
+    log.say("at last")
+    log.stop()
+
+    *early, gap, last = reader.lines()
+    assert [int(line.split()[0]) for line in early] == list(range(len(early)))
+    assert 100 <= len(early) < 1000
+    assert gap == f"{1000 - len(early)} lines of the log were dropped: nobody took them in time"
+    assert last == "at last"
+
+
+def test_a_gap_is_told_when_nothing_else_follows(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An operator who comes back to a quiet daemon still learns that lines are missing."""
+    monkeypatch.setattr(logs, "MAX_WAITING", 1)
+    log = logs.Log(reader.end)
+    for _ in range(100):
+        log.say("x" * 10_000)
+
+    reader.begin()
+    log.stop()
+
+    assert "of the log were dropped" in reader.lines()[-1]
+
+
+def test_a_disk_that_is_full_for_a_while_costs_the_lines_of_that_while() -> None:
+    """How many they are is said with the next that can be written."""
+    written: list[bytes] = []
+
+    def write(_fd: int, data: bytes) -> None:
+        written.append(data)
+        if len(written) <= 2:
+            raise OSError(28, "No space left on device")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(logs, "_write", write)
+        log = logs.Log(0)
+        for text in ("one", "two", "three", "four"):
+            log.say(text)
+        log.stop()
+
+    assert written[2:] == [b"2 lines of the log were dropped: nobody took them in time\nthree\n", b"four\n"]
+
+
+PROGRAM = """
+import logging
+from governor import logs
+log = logs.start()
+for number in range({lines}):
+    logging.info("%d", number)
+log.stop()
+"""
+
+
+def _program(lines: int) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen([sys.executable, "-c", PROGRAM.format(lines=lines)], stderr=subprocess.PIPE)
+
+
+def test_a_process_that_ends_has_said_everything() -> None:
+    """Its last line is out before it is gone."""
+    with _program(5_000) as process:
+        _, said = process.communicate(timeout=30)
+
+    assert (process.returncode, len(said.splitlines())) == (0, 5_000)
+    assert said.endswith(b" INFO    4999\n")
+
+
+def test_a_process_ends_although_nobody_reads_what_it_said() -> None:
+    """And not by a crash of Python, which would want to flush a stream that a thread still writes to."""
+    with _program(5_000) as process:
+        assert process.wait(30) == 0
+        assert process.stderr is not None
+        process.stderr.close()

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from governor.config.units import parse_duration
-from governor.wording import DAY, HOUR, MILLISECOND, MINUTE, SECOND, count, printable, span
+from governor.wording import DAY, HOUR, MILLISECOND, MINUTE, SECOND, count, counted, printable, span
 
 
 @pytest.mark.parametrize(
@@ -55,3 +55,9 @@ def test_ordinary_text_stays_as_it_is(text: str) -> None:
 def test_control_characters_do_not_reach_the_terminal() -> None:
     """A name cannot move the cursor, clear the screen or turn the reading direction."""
     assert printable("a\x1b[2Jb\nc\u202e") == "a\\x1b[2Jb\\nc\\u202e"
+
+
+def test_resources_are_counted_by_kind() -> None:
+    """In alphabetical order, whatever the order of the file."""
+    assert counted(["semaphore", "pool", "semaphore"]) == "3 resources (1 pool, 2 semaphores)"
+    assert counted([]) == "no resources"

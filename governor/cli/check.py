@@ -9,7 +9,7 @@ import click
 from governor.cli.exits import CommandError, Exit
 from governor.cli.options import Settings, examples, output_option, with_settings
 from governor.cli.output import say, say_json
-from governor.wording import count, printable
+from governor.wording import counted, printable
 
 
 @click.command(
@@ -44,12 +44,12 @@ def check(settings: Settings, *, file: Path) -> Exit:
         ]
         say_json({"ok": False, "resources": {}, "warnings": [], "problems": problems})
         return Exit.BAD_CONFIG
-    kinds = Counter(resource.kind for resource in config.resources)
+    kinds = [resource.kind for resource in config.resources]
     if settings.json:
-        say_json({"ok": True, "resources": dict(kinds), "warnings": config.warnings, "problems": []})
+        say_json({"ok": True, "resources": Counter(kinds), "warnings": config.warnings, "problems": []})
     else:
         source = printable(config.source)
-        say([f"{source}: OK, {_summary(kinds)}", *(f"{source}: warning: {each}" for each in config.warnings)])
+        say([f"{source}: OK, {counted(kinds)}", *(f"{source}: warning: {each}" for each in config.warnings)])
     return Exit.OK
 
 
@@ -59,14 +59,6 @@ def _stdin() -> str:
 
     with open(0, "rb", closefd=False) as stdin:
         return stdin.read(MAX_BYTES + 1).decode("utf-8", "surrogateescape")
-
-
-def _summary(kinds: Counter[str]) -> str:
-    """``3 resources: 1 semaphore, 2 rate_limits``."""
-    total = count(kinds.total(), "resource")
-    if not kinds:
-        return "no resources"
-    return f"{total}: {', '.join(count(number, kind) for kind, number in kinds.items())}"
 
 
 @click.command(epilog=examples("governor schema > governor.schema.json"))

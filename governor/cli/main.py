@@ -22,6 +22,16 @@ def main() -> int:
     except KeyboardInterrupt:
         # A shell starts the next line after the ^C by itself.
         return Exit.INTERRUPTED
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("governor."):
+            raise
+        import sys
+
+        # Installed as the library that programs use, which must not bring all that the command needs.
+        sys.stderr.write(
+            f"governor: the package {error.name} is missing, which the command needs: pip install 'governord[daemon]'\n"
+        )
+        return Exit.BUG
 
 
 def _run() -> int:
@@ -54,6 +64,8 @@ def _run() -> int:
         # Whatever the system refused and nobody below had better words for.
         complain(f"governor: {error}")
         return Exit.SYSTEM_REFUSED
+    except ModuleNotFoundError:
+        raise  # also of what a command imports for itself
     except Exception:  # noqa: BLE001 - the last stop: whatever comes here was foreseen by nobody
         import traceback
 

@@ -7,14 +7,15 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import Final, assert_never
 
 from pydantic import ValidationError
 
-from governor.address import Address, TcpAddress, UnixAddress
+from governor.address import Address, AddressError, TcpAddress, UnixAddress, check_socket_path
 from governor.config.accepts import OURS, REPORTED, Context
 from governor.config.document import MAX_BYTES, read
 from governor.config.models import DEFAULT_STATE, File
@@ -98,7 +99,7 @@ def _config(data: bytes, source: str, folder: Path, environ: Mapping[str, str]) 
         resources=resources,
         source=source,
         hash=hashlib.sha256(data).hexdigest(),
-        warnings=tuple(warning for address in file.listen if (warning := _warning(address))),
+        warnings=tuple(chain.from_iterable(map(_warnings, file.listen))),
     )
 
 
@@ -144,14 +145,21 @@ def _place(root: Node, steps: Trail) -> tuple[int, Trail]:
     return line, trail
 
 
-def _warning(address: Address) -> str | None:
+def _warnings(address: Address) -> Iterator[str]:
     match address:
-        case TcpAddress() if not address.is_loopback:
-            return (
-                f"other machines may reach {address}, and nobody is asked who they are: "
-                "listen on 127.0.0.1, or let a firewall decide who gets through"
-            )
-        case UnixAddress() if address.mode & _WORLD_WRITABLE:
-            return f"every user of this machine may use {address}, whose mode is 0{address.mode:o}"
+        case TcpAddress():
+            if not address.is_loopback:
+                yield (
+                    f"other machines may reach {address}, and nobody is asked who they are: "
+                    "listen on 127.0.0.1, or let a firewall decide who gets through"
+                )
+        case UnixAddress():
+            try:
+                check_socket_path(address.path)
+            except AddressError as error:
+                # Not refused here: the same file elsewhere, or with another HOME, has other paths.
+                yield f"{address} cannot be listened on: {error}"
+            if address.mode & _WORLD_WRITABLE:
+                yield f"every user of this machine may use {address}, whose mode is 0{address.mode:o}"
         case _:
-            return None
+            assert_never(address)

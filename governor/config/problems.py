@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from governor.wording import printable
+
 # Keys and list positions from the root of the file down to a value.
 Trail = tuple[str | int, ...]
 
@@ -94,13 +96,6 @@ def shortened(text: str) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 1] + "…"
-
-
-def printable(text: str) -> str:
-    """``text`` with every character that is not to be seen written as an escape."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def spoken(words: list[str], last: str = "or") -> str:

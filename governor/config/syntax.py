@@ -10,7 +10,8 @@ from typing import Final, Literal
 
 import yaml
 
-from governor.config.problems import Trail, printable
+from governor.config.problems import Trail
+from governor.wording import printable
 
 
 @dataclass(slots=True, frozen=True)

@@ -13,7 +13,6 @@ from math import inf
 from typing import Final
 
 from governor.core.effects import LeaseState
-from governor.core.kinds.rate_limit import RateLimitSpec
 from governor.core.snapshot import ResourceSnapshot, Snapshot
 from governor.core.types import SECOND, EndReason, Reason
 from governor.metrics import families
@@ -66,10 +65,6 @@ class _Row:
     labels: str
     now: ResourceSnapshot
     tally: Tally
-
-    @property
-    def lends(self) -> bool:
-        return self.now.kind != RateLimitSpec.kind
 
 
 def lines(facts: Facts, form: Format) -> Iterator[str]:
@@ -127,7 +122,7 @@ def _tickets(rows: list[_Row], form: Format) -> Iterator[str]:
 
 
 def _leases(rows: list[_Row], form: Format) -> Iterator[str]:
-    lending = [row for row in rows if row.lends]
+    lending = [row for row in rows if row.now.lends]
     ends = [(row.labels, row.tally.ends) for row in lending]
     yield from _by("reason", families.LEASE_ENDS, _ENDS, ends, form)
     for family, counts in _LEASE_HISTOGRAMS:
@@ -161,10 +156,10 @@ def _unlimited(number: int | None) -> float:
 # Of every resource that has it: None is shown as nothing.
 _GAUGES: Final[tuple[tuple[Family, Callable[[_Row], float | None]], ...]] = (
     (families.PERMITS_LIMIT, lambda row: _unlimited(row.now.capacity)),
-    (families.PERMITS_IN_USE, lambda row: row.now.in_use if row.lends else None),
-    (families.PERMITS_OVER_LIMIT, lambda row: row.now.over_limit if row.lends else None),
-    (families.RATE_LIMIT_AVAILABLE, lambda row: None if row.lends else _unlimited(row.now.available)),
-    (families.LEASES, lambda row: row.now.leases if row.lends else None),
+    (families.PERMITS_IN_USE, lambda row: row.now.in_use if row.now.lends else None),
+    (families.PERMITS_OVER_LIMIT, lambda row: row.now.over_limit if row.now.lends else None),
+    (families.RATE_LIMIT_AVAILABLE, lambda row: None if row.now.lends else _unlimited(row.now.available)),
+    (families.LEASES, lambda row: row.now.leases if row.now.lends else None),
     (families.WAITERS, lambda row: row.now.waiters),
     (families.WAITERS_LIMIT, lambda row: row.now.max_waiters),
     (families.OLDEST_WAITER, lambda row: (row.now.oldest_wait or 0) / SECOND),

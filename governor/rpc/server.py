@@ -13,6 +13,7 @@ from grpc import aio
 
 from governor.address import Address, TcpAddress, UnixAddress
 from governor.clock import Clock
+from governor.descriptors import connections_each
 from governor.driver import Driver
 from governor.rpc.bind import UnixSocket, bind_tcp
 from governor.rpc.companions import Health, Reflection
@@ -81,7 +82,7 @@ async def serve(driver: Driver, clock: Clock, listen: Sequence[Address]) -> Grpc
     """Binds all of ``listen``, or none and raises `BindError`; when it returns, clients can call."""
     _quieten()
     health, reflection = Health((SERVICE,)), Reflection((SERVICE,))
-    server = aio.server(options=OPTIONS)
+    server = aio.server(options=(*OPTIONS, ("grpc.max_allowed_incoming_connections", _connections_each(listen))))
     server.add_generic_rpc_handlers(
         (GovernorServicer(driver, clock).handlers(), health.handlers(), *reflection.handlers())
     )
@@ -110,6 +111,11 @@ async def serve(driver: Driver, clock: Clock, listen: Sequence[Address]) -> Grpc
             socket.withdraw()
         raise
     return GrpcServer(server, tuple(addresses), sockets, health, reflection)
+
+
+def _connections_each(listen: Sequence[Address]) -> int:
+    """What gRPC counts for each listener on its own; a host such as localhost may stand for two."""
+    return connections_each(sum(2 if isinstance(address, TcpAddress) else 1 for address in listen))
 
 
 class _Undelivered(logging.Filter):

@@ -20,6 +20,7 @@ from governor.core.types import SECOND, Denial, Nanos, Reason
 from governor.driver import Driver
 from governor.rpc import delivery, status, translate
 from governor.rpc.asks import Asks
+from governor.rpc.reading import Reading
 from governor.rpc.replies import Replies
 from governor.v1 import governor_pb2 as pb
 
@@ -59,8 +60,9 @@ class GovernorServicer:
             "Renew": self._renew,
             "ListResources": self._list_resources,
         }
+        reading = Reading()
         return grpc.method_handlers_generic_handler(
-            SERVICE, {name: _handler(name, method) for name, method in methods.items()}
+            SERVICE, {name: _handler(name, method, reading) for name, method in methods.items()}
         )
 
     async def _acquire(self, raw: bytes, context: Context) -> Answer:
@@ -152,11 +154,11 @@ def _refused(results: tuple[LeaseResult, ...]) -> status.Refusal | None:
     return status.refusal(denial, lease=result.lease)
 
 
-def _handler(name: str, method: Method) -> "grpc.RpcMethodHandler[bytes, bytes]":
+def _handler(name: str, method: Method, reading: Reading) -> "grpc.RpcMethodHandler[bytes, bytes]":
     async def answer(_requests: object, context: Context) -> bytes:
         try:
-            raw: object = await context.read()  # the stubs say bytes, but at the end of a stream it is aio.EOF
-            answer = await method(raw, context) if isinstance(raw, bytes) else status.refusal(translate.NO_MESSAGE)
+            raw = await reading.message(context)
+            answer = await method(raw, context) if raw is not None else status.refusal(translate.NO_MESSAGE)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():

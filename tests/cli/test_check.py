@@ -45,7 +45,7 @@ def test_a_good_file_is_summed_up(run: Run, good: str) -> None:
     ended = run("check", good)
 
     assert (ended.exit, ended.err) == (0, "")
-    assert ended.out == f"{good}: OK, 3 resources: 2 semaphores, 1 rate_limit\n"
+    assert ended.out == f"{good}: OK, 3 resources (1 rate_limit, 2 semaphores)\n"
 
 
 def test_a_bad_file_is_answered_with_every_mistake(run: Run, bad: str) -> None:

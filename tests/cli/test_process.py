@@ -189,3 +189,26 @@ def test_serve_does_not_load_what_draws_tables() -> None:
 
     assert "governor.core.engine" in loaded
     assert not any(module.partition(".")[0] in {"rich", "hypothesis", "pytest"} for module in loaded)
+
+
+@pytest.mark.parametrize(
+    ("package", "arguments"), [("click", ["version"]), ("yaml", ["check", "-"]), ("aiohttp", ["serve"])]
+)
+def test_without_the_extra_it_says_how_to_get_it(package: str, arguments: list[str]) -> None:
+    """Whoever installs the client alone has the command as well, and gets one line for whatever is missing."""
+    program = (
+        f"import sys; sys.modules[{package!r}] = None; sys.argv[1:] = {arguments!r}\n"
+        "from governor.cli.main import main; sys.exit(main())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        input="",
+        capture_output=True,
+        text=True,
+        timeout=BOUND,
+        check=False,
+        cwd=ROOT,
+    )
+
+    line = f"governor: the package {package} is missing, which the command needs: pip install 'governord[daemon]'\n"
+    assert (done.returncode, done.stdout, done.stderr) == (70, "", line)

@@ -269,12 +269,21 @@ def test_what_is_open_to_everybody_is_warned_of(listen: str, warning: str) -> No
     assert config(f"listen: [127.0.0.1:1, {listen}, '[::1]:1', unix:/x]").warnings == (warning,)
 
 
+def test_a_socket_path_that_is_too_long_is_warned_of() -> None:
+    """In bytes, a letter may be two. Whoever starts a daemon with it is refused by that."""
+    long = "/run/" + "ö" * 52
+    warning = "the path of a unix socket has at most 107 bytes, and this one has 109"
+
+    assert config(f"listen: ['unix:{long}']").warnings == (f"unix:{long} cannot be listened on: {warning}",)
+    assert config(f"listen: [{{unix: '{long[:-1]}'}}]").warnings == ()
+
+
 def test_the_largest_config_is_read() -> None:
-    """Ten thousand resources, or a pool of a thousand members with attributes."""
-    resources = "".join(f"  r{n}: {{permits: {n}}}\n" for n in range(10_000))
+    """Two thousand resources, or a pool of a thousand members with attributes."""
+    resources = "".join(f"  r{n}: {{permits: {n}}}\n" for n in range(2_000))
     members = "".join(f"      m{n}: {{endpoint: 'db{n}:5432', max_leases: 10}}\n" for n in range(1_000))
 
-    assert len(config(f"semaphores:\n{resources}").resources) == 10_000
+    assert len(config(f"semaphores:\n{resources}").resources) == 2_000
     spec = limit(f"pools:\n  p:\n    members:\n{members}")
     assert isinstance(spec, PoolSpec)
     assert spec.members[-1] == MemberSpec("m999", (("endpoint", "db999:5432"),), 10)
@@ -282,12 +291,12 @@ def test_the_largest_config_is_read() -> None:
 
 def test_more_than_that_is_refused() -> None:
     """Each bound is told with what was found."""
-    resources = "".join(f"  r{n}: {{permits: {n}}}\n" for n in range(10_001))
+    resources = "".join(f"  r{n}: {{permits: {n}}}\n" for n in range(2_001))
     members = "".join(f"m{n}: , " for n in range(10_001))
     attributes = ", ".join(f"a{n}: 1" for n in range(65))
     pools = "".join(f"  p{n}: {{size: 1000}}\n" for n in range(101))
 
-    assert complaints(f"semaphores:\n{resources}") == ["1: expected at most 10000 resources; found 10001"]
+    assert complaints(f"semaphores:\n{resources}") == ["1: expected at most 2000 resources; found 2001"]
     assert complaints(f"pools: {{p: {{members: {{{members}}}}}}}") == [
         "1: pools.p.members: expected at most 1000 members; found 10001"
     ]

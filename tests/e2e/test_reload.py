@@ -1,5 +1,6 @@
 """SIGHUP: an edited file takes effect whole, or not at all."""
 
+import re
 import signal
 import time
 
@@ -148,6 +149,20 @@ def test_many_signals_at_once_are_one_reload_after_the_other(start: Start, conne
 
     until(lambda: me.resources()[0].capacity == 29, "the last text is in force")
     assert [resource.name for resource in me.resources()] == ["grows"]
+
+
+def test_of_very_many_mistakes_the_first_are_logged(start: Start, connect: Connect) -> None:
+    """And how many more there are, with the command that lists them all."""
+    daemon = start(YAML)
+    daemon.expect("reload refused")
+    edit(daemon, "semaphores:\n" + "".join(f"  s{n}: {{permit: 1}}\n" for n in range(900)))
+
+    last = daemon.said("reload refused: and")
+
+    # Each of them lacks one key and has one that does not exist.
+    assert re.search(rf"and \d+ more; `governor check {daemon.config}` lists them all", last)
+    assert daemon.log.count("reload refused: ") == 21
+    assert connect(daemon).counts("grows") == (0, 0)
 
 
 def _config_info(daemon: Daemon) -> list[dict[str, str]]:

@@ -60,6 +60,13 @@ class Wire:
 
     def raw_call(self, method: str, body: bytes, **headers: str) -> int:
         """Starts a call with whatever stands for a message; nothing at all if that is empty."""
+        return self._start(method, body, END_STREAM, headers)
+
+    def unfinished_call(self, method: str, body: bytes = b"") -> int:
+        """Starts a call whose caller has still something to send, and does not."""
+        return self._start(method, body, 0, {})
+
+    def _start(self, method: str, body: bytes, end: int, headers: dict[str, str]) -> int:
         stream, self._next_stream = self._next_stream, self._next_stream + 2
         self.calls[stream] = Call()
         fields = {
@@ -71,10 +78,10 @@ class Wire:
             "content-type": "application/grpc",
         } | {name.replace("_", "-"): value for name, value in headers.items()}
         block = b"".join(_literal(name, value) for name, value in fields.items())
-        self._writer.write(_frame(HEADERS, END_HEADERS | (0 if body else END_STREAM), stream, block))
+        self._writer.write(_frame(HEADERS, END_HEADERS | (0 if body else end), stream, block))
         # Frames of other than the largest size are nobody's business here: 16 KiB is what every peer must take.
         for start in range(0, len(body), 16_384):
-            last = END_STREAM if start + 16_384 >= len(body) else 0
+            last = end if start + 16_384 >= len(body) else 0
             self._writer.write(_frame(DATA, last, stream, body[start : start + 16_384]))
         return stream
 
