@@ -87,16 +87,17 @@ class RateLimit:
     def __init__(self, spec: RateLimitSpec, now: Nanos) -> None:
         self.in_use = 0
         self._meters: list[_Meter] = []
-        # The instant of the last take.
-        self._last = now
+        # The instant of the last take; there was none yet.
+        self._last = now - 1
         self._declare(spec, now)
 
     def _declare(self, spec: RateLimitSpec, now: Nanos) -> None:
         self._spec = spec
         self._meters = [_Meter(window, self._meters, now) for window in spec.windows]
         self._capacity = min([meter.burst for meter in self._meters], default=None)
-        # What was taken before this instant was counted in other windows.
-        self._since = now
+        # What was taken before this instant was counted in other windows. So was what was taken at the very instant of
+        # a reload; what is taken later in that instant cannot be told from it, and is not refunded either.
+        self._since = now + 1 if self._last == now else now
 
     @property
     def capacity(self) -> int | None:

@@ -4,7 +4,7 @@ from typing import Final
 
 import pytest
 
-from governor.core.kinds.rate_limit import RateLimit, Window
+from governor.core.kinds.rate_limit import RateLimit, RateLimitSpec, Window
 from governor.core.types import SECOND, Nanos
 from tests.core.kinds.rates import MINUTE, spec
 
@@ -129,3 +129,24 @@ def test_a_new_rate_gives_a_waiter_a_new_time() -> None:
     limit.reconfigure(spec(Window(1000, 1000 * SECOND, burst=100)), T0)
 
     assert limit.wake_at(50, T0) == T0 + 10 * SECOND
+
+
+def test_what_was_taken_at_the_instant_of_a_reload_is_not_refunded_after_it() -> None:
+    """It was counted in other windows, and a refund would let through one permit too many of the new ones."""
+    limit = RateLimitSpec(()).build(0)
+    limit.take(1, 7)
+    limit.reconfigure(RateLimitSpec((Window(1, SECOND, 1),)), 7)
+    limit.take(1, 7)
+    limit.put_back(1, (), 7, 7)
+
+    assert not limit.can_take(1, 7)
+
+
+def test_what_is_taken_after_a_reload_is_refunded() -> None:
+    """A nanosecond later there is no doubt."""
+    limit = RateLimitSpec(()).build(0)
+    limit.reconfigure(RateLimitSpec((Window(1, SECOND, 1),)), 7)
+    limit.take(1, 7)
+    limit.put_back(1, (), 7, 7)
+
+    assert limit.can_take(1, 7)
