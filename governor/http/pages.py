@@ -3,12 +3,13 @@
 It knows the paths and the words. It must never know how they travel.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
 
-from governor.metrics import Metrics
+from governor.metrics import Facts, Metrics
 
 TEXT: Final = "text/plain; charset=utf-8"
 
@@ -38,6 +39,7 @@ class Pages:
         """``not_ready`` says in a word why new asks are not taken, None when they are."""
         self._metrics = metrics
         self._not_ready = not_ready
+        self._facts: Facts | None = None
         self._by_path: dict[str, Callable[[str], Reply]] = {
             "/": lambda _accept: _say(HTTPStatus.OK, _INDEX),
             "/metrics": self._page,
@@ -55,8 +57,15 @@ class Pages:
         return page(accept)
 
     def _page(self, accept: str) -> Reply:
-        page = self._metrics.page(accept)
+        if self._facts is None:
+            # Shared by all who ask in this turn of the loop: a crowd of scrapers must hold it up no longer than one.
+            self._facts = self._metrics.facts()
+            asyncio.get_running_loop().call_soon(self._forget)
+        page = self._metrics.page(accept, self._facts)
         return Reply(HTTPStatus.OK, page.chunks, page.content_type, {"Vary": "Accept"})
+
+    def _forget(self) -> None:
+        self._facts = None
 
     def _ready(self) -> Reply:
         why_not = self._not_ready()

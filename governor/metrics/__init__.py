@@ -19,7 +19,7 @@ from governor.metrics.page import ConfigFacts, Facts, lines
 from governor.metrics.tally import LAGS, Histogram, Tallies
 from governor.metrics.text import Format, chunks, negotiate
 
-__all__ = ["Metrics", "Page"]
+__all__ = ["Facts", "Metrics", "Page"]
 
 
 @dataclass(slots=True, frozen=True)
@@ -62,12 +62,16 @@ class Metrics:
         """A config was refused; what was in force before stays so."""
         self._config = replace(self._config, last_successful=False)
 
-    def page(self, accept: str = "") -> Page:
-        """The page as of now, in the format that an ``Accept`` header asks for."""
-        form = negotiate(accept)
+    def facts(self) -> Facts:
+        """All that a page shows, as of now: the one part of a page that is made in one go."""
         snapshot = self._snapshot()
         self._tallies.follow(snapshot)
-        facts = Facts(snapshot, self._tallies.copy(), self._loop_lag.copy(), self._config, self._version)
+        return Facts(snapshot, self._tallies.copy(), self._loop_lag.copy(), self._config, self._version)
+
+    def page(self, accept: str = "", facts: Facts | None = None) -> Page:
+        """The page of ``facts``, or as of now, in the format that an ``Accept`` header asks for."""
+        form = negotiate(accept)
+        facts = facts or self.facts()
         return Page(form.value, chain(chunks(lines(facts, form)), self._about_the_process(form)))
 
     def _about_the_process(self, form: Format) -> Iterator[bytes]:

@@ -198,7 +198,7 @@ class DumbRateLimit:
 
     def __init__(self, spec: RateLimitSpec, now: Nanos) -> None:
         self.buckets = [Bucket(window, Fraction(0), now) for window in spec.windows]
-        self.last_take = now
+        self.last_take = now - 1
         self.since = now
 
     def capacity(self) -> int | None:
@@ -266,7 +266,8 @@ class DumbRateLimit:
             # A new window counts in fractions of its own, and never in favour of whoever asks.
             spent = Fraction(math.ceil(spent * window.period), window.period)
             self.buckets.append(Bucket(window, spent, now))
-        self.since = now
+        # What was taken in this very instant cannot be told from what is taken in it later.
+        self.since = now + 1 if self.last_take == now else now
 
 
 DumbLimit = DumbSemaphore | DumbPool | DumbRateLimit

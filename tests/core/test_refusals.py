@@ -21,8 +21,9 @@ FINE = Claim("db", 1)
         ((FINE, Claim("gpu", 2**63)), "claims[1].permits"),
         ((FINE, Claim("gpu", 1), FINE), "claims[2].resource"),
         ((Claim("db", 1, key="tenant"),), "claims[0].key"),
+        ((FINE, Claim("", 1)), "claims[1].resource"),
     ],
-    ids=["none", "65", "zero", "negative", "2^31", "2^63", "twice", "key"],
+    ids=["none", "65", "zero", "negative", "2^31", "2^63", "twice", "key", "nameless"],
 )
 def test_malformed_claims_name_the_field(claims: tuple[Claim, ...], field: str) -> None:
     """The field is a path, and what was expected there is said."""

@@ -1,8 +1,13 @@
 """What each path answers, over real HTTP."""
 
+import asyncio
+from collections.abc import Iterator
+
 import pytest
 from aiohttp import ClientSession
 
+from governor.core.snapshot import Snapshot
+from governor.http.pages import Reply
 from tests.http.conftest import Daemon
 from tests.metrics.reading import OPENMETRICS, resource, snapshot, text
 
@@ -35,6 +40,23 @@ async def test_metrics_are_the_page_of_the_moment(client: ClientSession, daemon:
     daemon.shown = snapshot(resource("jobs", in_use=5))
     async with client.get("/metrics") as answer:
         assert 'governor_permits_in_use{resource="jobs",kind="semaphore"} 5\n' in await answer.text()
+
+
+async def test_scrapes_of_one_moment_share_its_numbers(daemon: Daemon) -> None:
+    """They are taken once for all who ask in one turn of the loop, and anew in the next, whatever the format."""
+    taken: list[int] = []
+
+    def numbers() -> Snapshot:
+        taken.append(1)
+        return daemon.shown
+
+    daemon.metrics._snapshot = numbers
+    first, second = (b"".join(_chunks(daemon.pages.answer("GET", "/metrics", form))) for form in ("", OPENMETRICS))
+    assert (len(taken), first.count(b"governor_waiters{"), second.count(b"governor_waiters{")) == (1, 3, 3)
+
+    await asyncio.sleep(0)
+    daemon.pages.answer("GET", "/metrics", "")
+    assert len(taken) == 2
 
 
 async def test_a_scraper_that_prefers_openmetrics_gets_it(client: ClientSession) -> None:
@@ -134,3 +156,8 @@ async def test_a_page_that_cannot_be_made_is_a_500_and_logged(
     assert record.exc_info is not None
     async with client.get("/-/healthy") as answer:
         assert answer.status == 200
+
+
+def _chunks(reply: Reply) -> Iterator[bytes]:
+    assert not isinstance(reply.body, bytes)
+    return reply.body

@@ -13,6 +13,7 @@ from governor.address import TcpAddress
 from governor.http import server as server_module
 from governor.http.server import MAX_CONNECTIONS, HttpServer, serve
 from governor.lock import BindError
+from governor.metrics import Facts
 from tests.http.conftest import Daemon
 from tests.metrics.reading import resource, snapshot
 
@@ -286,8 +287,8 @@ class TestLoop:
                 made.append(turn)
                 yield chunk
 
-        def counting(accept: str = "") -> object:
-            original = page(accept)
+        def counting(accept: str, facts: Facts) -> object:
+            original = page(accept, facts)
             return type(original)(original.content_type, counted(original.chunks))
 
         monkeypatch.setattr(daemon.metrics, "page", counting)
