@@ -1,14 +1,17 @@
 """Calls whose message does not come: they end, and cost nobody else anything."""
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import pytest
-from grpc import aio
 from grpc_reflection.v1alpha import reflection_pb2
 
 from governor.rpc import reading
 from governor.v1 import governor_pb2 as pb
 from tests.rpc.conftest import World, ask, until
+
+if TYPE_CHECKING:
+    from grpc import aio
 
 COMPANIONS = (
     "/grpc.health.v1.Health/Check",
