@@ -124,6 +124,19 @@ def test_a_record_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
         Fence(tmp_path)
 
 
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_what_is_no_file_is_one_line(tmp_path: Path, kind: str) -> None:
+    """A pipe is not waited for, and a device is not read."""
+    if kind == "pipe":
+        os.mkfifo(record(tmp_path))
+    else:
+        record(tmp_path).symlink_to("/dev/null")
+
+    with pytest.raises(FenceError, match=r"^[^\n]+fence: cannot be read \(not a regular file\); [^\n]+$"):
+        Fence(tmp_path)
+
+
 @pytest.mark.parametrize(
     "damage",
     [

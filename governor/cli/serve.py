@@ -1,10 +1,13 @@
 """`governor serve`: the daemon, in the foreground."""
 
+import os
 import shlex
+import signal
 from pathlib import Path
 
 import click
 
+from governor.cli.exits import Exit
 from governor.cli.options import examples
 
 PATH = click.Path(path_type=Path)
@@ -37,6 +40,17 @@ def serve(ctx: click.Context, *, config: Path | None, state: Path | None) -> int
     if ctx.args:
         file = shlex.quote(ctx.args[0])
         raise click.UsageError(f"unexpected {file}; a config is named with an option: governor serve --config {file}")
+    _until_the_daemon_hears()
     from governor import daemon
 
     return daemon.run(config, state)
+
+
+def _until_the_daemon_hears() -> None:
+    """What signals do while the daemon is loaded, which takes longest of all; its own handlers take their place."""
+    # To read the config anew is no wish to end, and it has not even been read.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    # Nothing has been taken that had to be given back. An exception instead could come up anywhere inside an import,
+    # also where it would be printed and forgotten.
+    signal.signal(signal.SIGTERM, lambda _number, _frame: os._exit(Exit.OK))
+    signal.signal(signal.SIGINT, lambda _number, _frame: os._exit(Exit.INTERRUPTED))

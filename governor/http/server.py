@@ -3,8 +3,8 @@
 It knows sockets, time limits and how much anybody may take. It must never know what a page says.
 
 It shares the event loop with the leases, so nobody may hold that up or use it up. Connections are bounded in
-number, what a client sends is bounded in size, how slowly it sends or reads is bounded in time, and all
-clients together have one chunk of a page made for them in each turn of the loop.
+number, and one that asks nothing gives way to a new one; what a client sends is bounded in size, how slowly it sends
+or reads is bounded in time, and all clients together have one chunk of a page made for them in each turn of the loop.
 """
 
 import asyncio
@@ -80,7 +80,7 @@ async def serve(address: TcpAddress, pages: Pages) -> HttpServer:
     connections = _Connections(pages)
     try:
         listener = await loop.create_server(
-            connections.accept, address.host, address.port, reuse_address=True, reuse_port=False
+            connections, address.host, address.port, reuse_address=True, reuse_port=False
         )
     except OSError as error:
         raise BindError(f"http: cannot listen on {address}: {_reason(error)}") from error
@@ -104,6 +104,26 @@ class _Connection(web.RequestHandler):
     """One connection. What cannot be read is refused with the same headers as all else is answered."""
 
     __slots__ = ()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begins, or is told that there are too many, and closed."""
+        assert isinstance(transport, asyncio.Transport)
+        if self._connections.admit():
+            super().connection_made(transport)
+        else:
+            transport.set_protocol(asyncio.Protocol())
+            transport.write(_FULL)
+            transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        """Whoever says something has not been idle for long, though half a request is none."""
+        self._connections.spoke(self)
+        super().data_received(data)
+
+    @property
+    def _connections(self) -> "_Connections":
+        assert isinstance(self._manager, _Connections)
+        return self._manager
 
     def handle_error(
         self,
@@ -129,15 +149,6 @@ class _Connection(web.RequestHandler):
         return response
 
 
-class _Full(asyncio.Protocol):
-    """One connection too many: it is told so, and closed."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.WriteTransport)
-        transport.write(_FULL)
-        transport.close()
-
-
 class _Connections(web.Server):
     """All connections, and the one handler of their requests."""
 
@@ -155,25 +166,45 @@ class _Connections(web.Server):
         )
         self._pages = pages
         self.transports: dict[web.RequestHandler, asyncio.Transport] = {}
+        # Those of them without a request, from the one that has been so for the longest time.
+        self._idle: dict[web.RequestHandler, None] = {}
         self.empty = asyncio.Event()
         self.empty.set()
         # Whoever holds it may make a chunk: one in each turn of the loop, however many clients there are.
         self._turn = asyncio.Lock()
 
-    def accept(self) -> asyncio.Protocol:
-        """The protocol of a new connection."""
-        return self() if len(self.transports) < MAX_CONNECTIONS else _Full()
+    def admit(self) -> bool:
+        """Whether there is room for one more, made if need be: a probe must get through a crowd that only sits there.
+
+        Asked when a connection begins, not when it is accepted: many may be accepted before the first begins.
+        """
+        if len(self.transports) < MAX_CONNECTIONS:
+            return True
+        handler = next(iter(self._idle), None)
+        if handler is None:
+            return False
+        del self._idle[handler]
+        # Not `close`: that would wait for a client which has not read its last answer by now.
+        self.transports.pop(handler).abort()
+        return True
+
+    def spoke(self, handler: web.RequestHandler) -> None:
+        """The client of ``handler`` sent something."""
+        if handler in self._idle:
+            self._idle[handler] = self._idle.pop(handler)
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         """One more."""
         super().connection_made(handler, transport)
         self.transports[handler] = transport
+        self._idle[handler] = None
         self.empty.clear()
 
     def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
         """One less, and nothing more to send on it."""
         super().connection_lost(handler, exc)
-        del self.transports[handler]
+        self.transports.pop(handler, None)
+        self._idle.pop(handler, None)
         if not self.transports:
             self.empty.set()
 
@@ -181,6 +212,15 @@ class _Connections(web.Server):
         return _Connection(self, loop=self._loop, **self._kwargs)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        handler = request.protocol
+        self._idle.pop(handler, None)
+        try:
+            return await self._answer(request)
+        finally:
+            if handler in self.transports:
+                self._idle[handler] = None
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         reply = self._pages.answer(request.method, request.path, request.headers.get("Accept", ""))
         response = web.StreamResponse(
             status=reply.status, headers={**_HEADERS, "Content-Type": reply.content_type, **reply.headers}

@@ -5,21 +5,27 @@ their open streams when told to: one that stays open would hold up a stop for th
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Final, cast
+from collections.abc import AsyncIterator, Coroutine
+from typing import Final, NoReturn, cast
 
 import grpc
+from google.protobuf.message import DecodeError
 from grpc import aio
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection, reflection_pb2
+
+from governor.core.types import Denial
+from governor.rpc import status, translate
+from governor.rpc.reading import Reading
 
 HEALTH: Final = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 # Equal on the wire to v1alpha, which is what the library carries; newer clients ask for this name first.
 _REFLECTION_V1: Final = "grpc.reflection.v1.ServerReflection"
 
 _Status = health_pb2.HealthCheckResponse
-_HealthContext = aio.ServicerContext[health_pb2.HealthCheckRequest, health_pb2.HealthCheckResponse]
-_Requests = AsyncIterator[reflection_pb2.ServerReflectionRequest]
+# Raw messages, and requests as if they came in a stream: for the reasons that the servicer of Governor has.
+_Context = aio.ServicerContext[bytes, bytes]
+_Question = reflection_pb2.ServerReflectionRequest
 _Answers = AsyncIterator[reflection_pb2.ServerReflectionResponse]
 
 
@@ -34,6 +40,7 @@ class Health:
         self._serving = False
         self._stopping = False
         self._changed = asyncio.Event()
+        self._reading = Reading()
 
     def set_serving(self, serving: bool) -> None:  # noqa: FBT001 - the one thing it sets
         """What probes are told from now on."""
@@ -48,32 +55,42 @@ class Health:
 
     def handlers(self) -> grpc.GenericRpcHandler:
         """What a server is given."""
-        decode = health_pb2.HealthCheckRequest.FromString
-        encode = health_pb2.HealthCheckResponse.SerializeToString
         return grpc.method_handlers_generic_handler(
             HEALTH,
             {
-                "Check": grpc.unary_unary_rpc_method_handler(self._check, decode, encode),
-                "Watch": grpc.unary_stream_rpc_method_handler(self._watch, decode, encode),
+                "Check": grpc.stream_unary_rpc_method_handler(self._check),
+                "Watch": grpc.stream_stream_rpc_method_handler(self._watch),
             },
         )
 
-    async def _check(self, request: health_pb2.HealthCheckRequest, context: _HealthContext) -> _Status:
-        if request.service not in self._services:
+    async def _check(self, _requests: object, context: _Context) -> bytes:
+        service = await self._service(context)
+        if service not in self._services:
             await context.abort(grpc.StatusCode.NOT_FOUND, "no such service; ask for one that reflection lists")
-        return self._answer(request.service)
+        return self._answer(service).SerializeToString()
 
-    async def _watch(self, request: health_pb2.HealthCheckRequest, context: _HealthContext) -> None:
+    async def _watch(self, _requests: object, context: _Context) -> None:
+        service = await self._service(context)
         told = None
         while True:
-            changed, answer = self._changed, self._answer(request.service)
+            changed, answer = self._changed, self._answer(service)
             if answer != told:
-                await context.write(answer)
+                await context.write(answer.SerializeToString())
                 told = answer
             if self._stopping:
                 break
             await changed.wait()
         await context.abort(grpc.StatusCode.UNAVAILABLE, "governor is stopping; watch again when it is back")
+
+    async def _service(self, context: _Context) -> str:
+        """Which one a call asks about; refuses the call if that cannot be read."""
+        raw = await self._reading.message(context)
+        if raw is None:
+            await _refuse(context, translate.NO_MESSAGE)
+        try:
+            return health_pb2.HealthCheckRequest.FromString(raw).service
+        except DecodeError:
+            await _refuse(context, translate.undecodable(health_pb2.HealthCheckRequest))
 
     def _answer(self, service: str) -> _Status:
         if service not in self._services:
@@ -92,6 +109,7 @@ class Reflection:
     def __init__(self, services: tuple[str, ...]) -> None:
         self._library = reflection.aio.ReflectionServicer((*services, HEALTH, reflection.SERVICE_NAME))
         self._stopping = asyncio.Event()
+        self._reading = Reading()
 
     def stop(self) -> None:
         """Ends every stream."""
@@ -99,34 +117,45 @@ class Reflection:
 
     def handlers(self) -> tuple[grpc.GenericRpcHandler, ...]:
         """What a server is given, under both names."""
-        info = grpc.stream_stream_rpc_method_handler(
-            self._info,
-            reflection_pb2.ServerReflectionRequest.FromString,
-            reflection_pb2.ServerReflectionResponse.SerializeToString,
-        )
+        info: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(self._info)
         return tuple(
             grpc.method_handlers_generic_handler(name, {"ServerReflectionInfo": info})
             for name in (reflection.SERVICE_NAME, _REFLECTION_V1)
         )
 
-    async def _info(self, requests: _Requests, context: object) -> _Answers:
-        answers = self._library.ServerReflectionInfo(self._until_stop(requests), context)
-        # The stubs call it a coroutine; it is an asynchronous generator.
-        async for answer in cast("_Answers", answers):
-            yield answer
+    async def _info(self, _requests: object, context: _Context) -> None:
+        answers = self._library.ServerReflectionInfo(self._questions(context), context)
+        try:
+            # The stubs call it a coroutine; it is an asynchronous generator.
+            async for answer in cast("_Answers", answers):
+                await context.write(answer.SerializeToString())
+        except DecodeError:
+            await _refuse(context, translate.undecodable(_Question))
 
-    async def _until_stop(self, requests: _Requests) -> _Requests:
+    async def _questions(self, context: _Context) -> AsyncIterator[_Question]:
+        """Until its sender or the daemon has come to an end; only the first must come soon. Raises DecodeError."""
         stopping = asyncio.ensure_future(self._stopping.wait())
+        reading: Coroutine[None, None, object] = self._reading.message(context)
         try:
             while True:
-                coming = asyncio.ensure_future(anext(requests, None))
+                coming = asyncio.ensure_future(reading)
                 try:
                     await asyncio.wait((coming, stopping), return_when=asyncio.FIRST_COMPLETED)
-                    request = coming.result() if coming.done() else None
+                    raw = coming.result() if coming.done() else None
                 finally:
                     coming.cancel()
-                if request is None:
+                if not isinstance(raw, bytes):
                     return
-                yield request
+                yield _Question.FromString(raw)
+                reading = _read(context)
         finally:
             stopping.cancel()
+
+
+async def _read(context: _Context) -> object:
+    return await context.read()
+
+
+async def _refuse(context: _Context, denial: Denial) -> NoReturn:
+    refusal = status.refusal(denial)
+    await context.abort(refusal.code, refusal.message, refusal.metadata)

@@ -1,9 +1,11 @@
 """`governor serve`: how it starts, refuses to start, drains, ends, and is missed."""
 
 import os
+import select
 import signal
 import socket
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from governor.cli import connection
 from tests.cli.conftest import Run, lease_of
 from tests.cli.daemon import Daemon, once_in_line, serve
-from tests.cli.process import BOUND, COMMAND, ROOT
+from tests.cli.process import BOUND, COMMAND, ROOT, running
 
 
 def test_serve_says_where_what_and_how_many(shared: Daemon) -> None:
@@ -131,6 +133,47 @@ def test_a_bare_file_is_told_how_it_is_named(run: Run) -> None:
 def test_the_start_names_kinds_as_the_yaml_does(shared: Daemon) -> None:
     """As `check` and the metrics do: one word for one thing."""
     assert "7 resources (1 pool, 1 rate_limit, 5 semaphores)" in "".join(shared.said)
+
+
+def imports_begun(process: subprocess.Popen[str]) -> None:
+    """Returns when `serve` has begun to load the daemon: it has opened a library that only the daemon needs."""
+    end = time.monotonic() + BOUND
+    while "/_yaml." not in Path(f"/proc/{process.pid}/maps").read_text():
+        assert time.monotonic() < end
+        assert process.poll() is None
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_stop_before_it_is_ready_is_quiet(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    """While it still loads: an ending of its own, and not a word."""
+    (tmp_path / "g.yaml").write_text("{listen: [127.0.0.1:0], http: off}\n")
+    with running("serve", "--config", str(tmp_path / "g.yaml"), "--state", str(tmp_path / "state")) as process:
+        imports_begun(process)
+        process.send_signal(number)
+        _, said = process.communicate(timeout=BOUND)
+
+    assert (process.returncode, said) == (code, "")
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_reload_before_it_is_ready_does_not_end_it(tmp_path: Path) -> None:
+    """Sent again and again until it serves; then it ends as ever."""
+    (tmp_path / "g.yaml").write_text("{listen: [127.0.0.1:0], http: off}\n")
+    with running("serve", "--config", str(tmp_path / "g.yaml"), "--state", str(tmp_path / "state")) as process:
+        assert process.stderr is not None
+        imports_begun(process)
+        end = time.monotonic() + BOUND
+        while not select.select([process.stderr], [], [], 0.001)[0]:
+            assert time.monotonic() < end
+            process.send_signal(signal.SIGHUP)
+        # The last of them it may have heard, and read its config anew.
+        started = any("listening on" in line for line in process.stderr)
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=BOUND)
+
+    assert started
+    assert process.returncode == 0
+    assert "SIGTERM: stopping" in said
 
 
 def test_a_relative_state_folder_is_logged_as_an_absolute_one(tmp_path: Path) -> None:

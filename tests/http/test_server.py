@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import pytest
 from aiohttp import ClientSession
@@ -205,24 +205,61 @@ class TestClients:
                 await reader.read()
 
     async def test_one_connection_too_many_is_told_so(self, server: HttpServer) -> None:
-        """... and there is room again when others have gone."""
-        async with asyncio.timeout(10):
-            crowd = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(MAX_CONNECTIONS)]
-            for reader, writer in crowd:
-                writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-                await reader.readline()
-            refused = await exchange(server, b"")
-            for _, writer in crowd:
-                writer.close()
-            answer = refused
-            while b" 503 " in answer:
-                answer = await exchange(server, b"GET /-/healthy HTTP/1.0\r\n\r\n")
+        """If all others are in the middle of a request; and there is room again when one of them is not."""
+        async with AsyncExitStack() as stack, asyncio.timeout(10):
+            async with server._connections._turn:  # as long as it is held, no answer is finished
+                crowd = [await stack.enter_async_context(connection(server)) for _ in range(MAX_CONNECTIONS)]
+                for _, writer in crowd:
+                    writer.write(b"GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n")
+                await until(lambda: len(server._connections.transports) == MAX_CONNECTIONS)
+                await until(lambda: not server._connections._idle)
+                refused = await exchange(server, b"")
+            for reader, _ in crowd:
+                assert (await reader.readuntil(b"healthy\n")).startswith(b"HTTP/1.1 200 OK\r\n")
+            answer = await exchange(server, b"GET /-/healthy HTTP/1.0\r\n\r\n")
 
         head, _, body = refused.partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
         assert f"Content-Length: {len(body)}\r\n".encode() in head
         assert body == b"too many connections\n"
         assert answer.startswith(b"HTTP/1.0 200 OK\r\n")
+
+    @pytest.mark.parametrize("sent", [b"", b"GET / HT", b"GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n"])
+    async def test_a_crowd_that_asks_nothing_keeps_no_probe_out(self, server: HttpServer, sent: bytes) -> None:
+        """Silent, in the midst of a request, or with its answer: the one that is idle the longest gives way."""
+        async with AsyncExitStack() as stack, asyncio.timeout(10):
+            crowd = [await stack.enter_async_context(connection(server)) for _ in range(MAX_CONNECTIONS)]
+            for reader, writer in crowd[1:]:
+                writer.write(sent)
+                if sent.endswith(b"\r\n\r\n"):
+                    await reader.readuntil(b"healthy\n")
+            await until(lambda: server.connections == MAX_CONNECTIONS)
+            kept, asks = await stack.enter_async_context(connection(server))
+            asks.write(b"GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n")
+
+            assert (await kept.readuntil(b"healthy\n")).startswith(b"HTTP/1.1 200 OK\r\n")
+            assert await crowd[0][0].read() == b""
+            assert server.connections == MAX_CONNECTIONS
+            assert not crowd[1][0].at_eof()
+
+    async def test_connections_that_come_at_once_are_counted(self, server: HttpServer) -> None:
+        """Though all are accepted before the first of them begins."""
+        most = 0
+        async with AsyncExitStack() as stack, asyncio.timeout(10):
+            # Fewer than the kernel has room for; the loop stands still meanwhile.
+            crowd = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(MAX_CONNECTIONS + 30)]
+            for sock in crowd:
+                stack.enter_context(sock)
+            sock = crowd[-1]
+            sock.setblocking(False)  # noqa: FBT003
+            await asyncio.get_running_loop().sock_sendall(sock, b"GET /-/healthy HTTP/1.0\r\n\r\n")
+            received = asyncio.create_task(read_all(sock))
+            while not received.done():
+                most = max(most, server.connections)
+                await asyncio.sleep(0)
+
+        assert received.result().startswith(b"HTTP/1.0 200 OK\r\n")
+        assert most == MAX_CONNECTIONS
 
     @pytest.mark.parametrize(
         "sent", [b"", b"GET / HT", b"GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\nHo"]

@@ -22,7 +22,7 @@ from governor.v1 import governor_pb2 as pb
 from governor.v1.governor_pb2_grpc import GovernorStub
 from tests.fakes import FakeClock
 from tests.rpc.conftest import World, ask
-from tests.rpc.refusals import status_of
+from tests.rpc.refusals import refused, status_of
 from tests.rpc.wire import Wire
 
 LOOPBACK = "127.0.0.1"
@@ -344,6 +344,45 @@ async def test_reflection_lists_and_describes(governor: World, version: str) -> 
     }
     assert any(b"AcquireRequest" in file for file in described.file_descriptor_response.file_descriptor_proto)
     assert await stream.code() is OK
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "grpc.health.v1.Health/Check",
+        "grpc.health.v1.Health/Watch",
+        "grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+        "grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+    ],
+)
+@pytest.mark.parametrize("raw", [b"\x0a", b"\xff" * 9, b"\x0a\x02\xff\xfe"])
+async def test_what_they_cannot_decode(
+    governor: World, method: str, raw: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Cut off, garbage, or text that is no UTF-8: refused as our own calls are, and anybody can send it: no log."""
+    call: aio.StreamUnaryMultiCallable[bytes, bytes] = governor.channel.stream_unary(f"/{method}")
+
+    said = await refused(call(iter([raw]), timeout=20))
+
+    assert (said.code, said.info.metadata["field"]) == (grpc.StatusCode.INVALID_ARGUMENT, "request")
+    assert await status_of(check(governor.channel)) is OK
+    assert caplog.records == []
+
+
+async def test_a_question_that_cannot_be_decoded_after_one_that_could(
+    governor: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first is answered, the second ends the stream."""
+    method: aio.StreamStreamMultiCallable[bytes, bytes] = governor.channel.stream_stream(
+        "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
+    )
+    stream = method(timeout=20)
+    await stream.write(Question(list_services="").SerializeToString())
+    assert isinstance(await stream.read(), bytes)
+    await stream.write(b"\xff")
+
+    assert await stream.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert caplog.records == []
 
 
 # --- the end ----------------------------------------------------------------------------------------------------

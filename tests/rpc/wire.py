@@ -54,7 +54,10 @@ class Wire:
         return cls(*await asyncio.open_unix_connection(path))
 
     def call(self, method: str, *messages: bytes, flags: int = 0, **headers: str) -> int:
-        """Starts a unary call and returns its stream; no message is the mistake of a broken client."""
+        """Starts a unary call and returns its stream; no message is the mistake of a broken client.
+
+        ``method``: one of Governor's, or the whole path of another service's.
+        """
         body = b"".join(struct.pack(">BI", flags, len(message)) + message for message in messages)
         return self.raw_call(method, body, **headers)
 
@@ -72,7 +75,7 @@ class Wire:
         fields = {
             ":method": "POST",
             ":scheme": "http",
-            ":path": f"/governor.v1.Governor/{method}",
+            ":path": method if method.startswith("/") else f"/governor.v1.Governor/{method}",
             ":authority": "localhost",
             "te": "trailers",
             "content-type": "application/grpc",
