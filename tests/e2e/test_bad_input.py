@@ -113,7 +113,7 @@ TABLE = {
     "a large label": malformed("labels", claim(), labels={"l": "x" * 1_000}),
     "17 labels": malformed("labels", claim(), labels={f"l{number}": "" for number in range(17)}),
     "unknown": unknown("five"),
-    "no name": unknown(""),
+    "no name": malformed("claims[0].resource", claim("")),
     "another case": unknown("Four"),
     "a null": unknown("four\0"),
     "line feeds": unknown("a\r\nb: c"),
