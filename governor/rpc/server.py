@@ -5,7 +5,6 @@ wants to drain has drained before.
 """
 
 import logging
-import os
 from collections.abc import Sequence
 from typing import Final, assert_never
 
@@ -130,8 +129,6 @@ _UNDELIVERED: Final = _Undelivered()
 
 
 def _quieten() -> None:
-    """Keeps gRPC from writing a line whenever a client goes away; an operator's own GRPC_VERBOSITY stands."""
+    """Keeps grpc.aio from writing a traceback whenever a client goes away."""
     # The same filter is added once, however often this runs.
     logging.getLogger("grpc._cython.cygrpc").addFilter(_UNDELIVERED)
-    # The core of gRPC has no other switch. It looks when the first server or channel is made.
-    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
