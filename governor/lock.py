@@ -2,6 +2,9 @@
 
 It knows the two lock files. It must never judge by a file's existence: only a held lock counts, and the files stay
 behind, because whoever unlinked one could not know that nobody had just locked it.
+
+Somebody else may do so all the same. At the start that is noticed; whoever empties the state folder of a running
+daemon lets a second one start on it, and takes from both the record of ids given out.
 """
 
 import contextlib
@@ -43,11 +46,23 @@ class _Lock:
                 raise BindError(f"{path}: {told}") from error
             whose = f"process {holder}" if holder.isdigit() else "another process"
             raise BindError(f"{held} {whose}; stop that one, or give this one another") from None
+        if not self._in_place():
+            os.close(self._fd)
+            raise BindError(f"{path}: this lock file was removed while it was being locked; start again")
         # For people and for the message above. A holder is never found by its pid, which may be another's by now; so
         # a full disk, which keeps the name out, is no reason to fail.
         with contextlib.suppress(OSError):
             os.ftruncate(self._fd, 0)
             os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+
+    def _in_place(self) -> bool:
+        """Whether what is locked is what the next one would find: the lock on a removed file keeps nobody out."""
+        ours = os.fstat(self._fd)
+        try:
+            found = self.path.lstat()
+        except FileNotFoundError:
+            return False
+        return (found.st_dev, found.st_ino) == (ours.st_dev, ours.st_ino)
 
     def release(self) -> None:
         """Let go, once; nothing happens the second time."""

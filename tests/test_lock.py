@@ -1,5 +1,6 @@
 """Locks on the state folder and beside sockets."""
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -69,6 +70,27 @@ def test_a_holder_without_a_name(tmp_path: Path) -> None:
 
         with pytest.raises(BindError, match="in use by another process;"):
             FolderLock(tmp_path)
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_lock_file_that_is_removed_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, replaced: bool
+) -> None:
+    """Between opening and locking: the lock would keep nobody out, so it is none; the next try is as ever."""
+    flock = fcntl.flock
+
+    def removed_before(descriptor: int, operation: int) -> None:
+        (tmp_path / "governor.lock").unlink()
+        if replaced:
+            (tmp_path / "governor.lock").touch()
+        flock(descriptor, operation)
+
+    with monkeypatch.context() as racing:
+        racing.setattr(fcntl, "flock", removed_before)
+        with pytest.raises(BindError, match=r"governor\.lock: this lock file was removed"):
+            FolderLock(tmp_path)
+
+    FolderLock(tmp_path).release()
 
 
 def test_release_is_safe_twice(tmp_path: Path) -> None:

@@ -41,6 +41,9 @@ def serve(ctx: click.Context, *, config: Path | None, state: Path | None) -> int
         file = shlex.quote(ctx.args[0])
         raise click.UsageError(f"unexpected {file}; a config is named with an option: governor serve --config {file}")
     _until_the_daemon_hears()
+    # The core of gRPC writes lines of its own to stderr about each odd header that any client sends. It has no other
+    # switch, and reads it when it is loaded. What keeps the daemon from its addresses, the daemon says.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     from governor import daemon
 
     return daemon.run(config, state)

@@ -5,7 +5,6 @@ wants to drain has drained before.
 """
 
 import logging
-import os
 from collections.abc import Sequence
 from typing import Final, assert_never
 
@@ -28,8 +27,9 @@ OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     # long list of resources is the operator's own doing.
     ("grpc.max_receive_message_length", 256 * 1024),
     # Of one connection. A blocked Acquire is a stream, and a Release on the same connection needs one more, so this
-    # is above what all lines of a sane config hold (max_waiters each). It bounds what one broken client can pile up.
-    ("grpc.max_concurrent_streams", 65_536),
+    # is above what all lines of a sane config hold (max_waiters each). It bounds what one broken client can pile up:
+    # a stream of nothing but headers costs 21 KB, so 350 MB at most.
+    ("grpc.max_concurrent_streams", 16_384),
     # Calls that have arrived and that Python has not yet picked up. By default grpc refuses some at random from 1,000
     # on, as CANCELLED and without details, which a burst of asks reaches in milliseconds; our own lines say line_full.
     ("grpc.server.max_pending_requests", 65_536),
@@ -130,8 +130,6 @@ _UNDELIVERED: Final = _Undelivered()
 
 
 def _quieten() -> None:
-    """Keeps gRPC from writing a line whenever a client goes away; an operator's own GRPC_VERBOSITY stands."""
+    """Keeps grpc.aio from writing a traceback whenever a client goes away."""
     # The same filter is added once, however often this runs.
     logging.getLogger("grpc._cython.cygrpc").addFilter(_UNDELIVERED)
-    # The core of gRPC has no other switch. It looks when the first server or channel is made.
-    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")

@@ -5,6 +5,7 @@ import select
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from governor.cli import connection
 from tests.cli.conftest import Run, lease_of
 from tests.cli.daemon import Daemon, once_in_line, serve
 from tests.cli.process import BOUND, COMMAND, ROOT, running
+from tests.rpc.wire import Wire
 
 
 def test_serve_says_where_what_and_how_many(shared: Daemon) -> None:
@@ -174,6 +176,28 @@ def test_a_reload_before_it_is_ready_does_not_end_it(tmp_path: Path) -> None:
     assert started
     assert process.returncode == 0
     assert "SIGTERM: stopping" in said
+
+
+async def test_odd_headers_leave_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any client can send them, so that they would fill the log; they are refused or passed over."""
+    monkeypatch.delenv("GRPC_VERBOSITY", raising=False)  # as an operator has it, not as the tests' own client does
+    odd = {"grpc_timeout": "soon", "grpc_encoding": "odd", "grpc_status": "odd", "grpc_previous_rpc_attempts": "odd"}
+    with tempfile.TemporaryDirectory(prefix="gov") as folder:
+        path = Path(folder) / "g.sock"
+        (tmp_path / "g.yaml").write_text(f"{{listen: ['unix:{path}'], http: off}}\n")
+        with running("serve", "--config", str(tmp_path / "g.yaml"), "--state", str(tmp_path / "state")) as process:
+            assert process.stderr is not None
+            assert any("listening on" in line for line in process.stderr)
+            wire = await Wire.connect(path)
+            for name, value in odd.items():
+                wire.call("ListResources", b"", flags=0, **{name: value})
+            # Answered after all of them have been read.
+            assert await wire.answer(wire.call("ListResources", b"")) is not None
+            await wire.close()
+            process.send_signal(signal.SIGTERM)
+            _, said = process.communicate(timeout=BOUND)
+
+    assert [line.split()[2] for line in said.splitlines()] == ["INFO", "INFO"]
 
 
 def test_a_relative_state_folder_is_logged_as_an_absolute_one(tmp_path: Path) -> None:
