@@ -418,7 +418,7 @@ class EngineMachine(RuleBasedStateMachine):
         effects = self.do(Reconfigure(tuple(self.record.declared.values())))
         assert [effect for effect in effects if isinstance(effect, Reconfigured)] == [Reconfigured((), (), ())]
 
-    @precondition(lambda self: self.steps % 7 == 4)
+    @precondition(lambda self: self.steps % 7 == 4 or not self.ids_left())
     @rule(more=st.sampled_from((1, 2, 1000)))
     def reserve_ids(self, more: int) -> None:
         """The shell has put a higher ceiling on record."""
@@ -599,5 +599,5 @@ PROFILE: Final = settings.get_profile("long")
 
 TestEngine = EngineMachine.TestCase
 TestEngine.settings = settings(
-    max_examples=PROFILE.max_examples if LONG else 200, stateful_step_count=80 if LONG else 40, print_blob=True
+    max_examples=PROFILE.max_examples if LONG else 250, stateful_step_count=80 if LONG else 40, print_blob=True
 )
