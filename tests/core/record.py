@@ -25,7 +25,7 @@ from governor.core.effects import (
 from governor.core.events import Abandon, Acquire, Event, Reconfigure
 from governor.core.kinds.rate_limit import RateLimitSpec, Window
 from governor.core.resource import ResourceSpec
-from governor.core.types import EndReason, LeaseId, Nanos, TicketId
+from governor.core.types import EndReason, LeaseId, Nanos, Reason, TicketId
 
 
 @dataclass
@@ -180,7 +180,9 @@ class Record:
     def _ended_badly(self, effect: Denied | Abandoned, now: Nanos) -> None:
         asked = self._end(effect.ticket, "denied" if isinstance(effect, Denied) else "abandoned")
         assert effect.claims == asked.ask.claims
-        assert effect.waited == now - self.since[effect.ticket]
+        # Who does not wait has not waited, also beside an earlier ask of the same request id that does.
+        idle = isinstance(effect, Denied) and effect.denial.reason is Reason.NONE_FREE
+        assert effect.waited == (0 if idle else now - self.since[effect.ticket])
         self._leave(effect.ticket)
 
     # --- leases -----------------------------------------------------------------------------------------------
