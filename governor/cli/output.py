@@ -3,6 +3,7 @@
 It knows streams and characters. It must never know what a line is about.
 """
 
+import errno
 import io
 import json
 import os
@@ -15,8 +16,20 @@ import click
 from governor.wording import SECOND
 
 
+class _Nowhere(io.StringIO):
+    """Stands for a stdout that was closed before the command began: what is written there is refused."""
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.EBADF, "standard output is closed")
+
+
 def tolerate_any_text() -> None:
-    """A name that the terminal's encoding cannot show is shown escaped, instead of ending the command."""
+    """A name that the terminal's encoding cannot show is shown escaped, instead of ending the command.
+
+    And a closed stdout is like a full disk, rather than no stream at all, of which Python would make None.
+    """
+    if sys.stdout is None:
+        sys.stdout = _Nowhere()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -170,7 +170,8 @@ class Engine:
                 if wait == 0:
                     return Denial(Reason.NONE_FREE, admission.blocker(ask.wants, now))
                 lending.register.join(ask, known, event.ticket)
-                lending.waiters.wait_until(ask, max(ask.deadline, now + wait))
+                latest = ask.since + admission.longest_wait(ask.wants, None)
+                lending.waiters.wait_until(ask, max(ask.deadline, min(now + wait, latest)))
                 effects.append(Queued(event.ticket, *admission.standing(ask, now)))
             case Lease(end=None | EndReason.SPENT):
                 lending.register.join(ask, known, event.ticket)

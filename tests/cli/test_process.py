@@ -91,6 +91,18 @@ def test_a_lease_that_nobody_heard_of_is_given_back(
     assert fake.script.asked[-1] == pb.ReleaseRequest(lease_ids=[17])
 
 
+@pytest.mark.parametrize("command", ["status", "acquire thumbnails"])
+def test_a_closed_output_is_one_line(fake: Fake, command: str) -> None:
+    """As a full disk is, and a lease that nobody heard of is given back."""
+    fake.script.acquired = pb.AcquireResponse(lease=pb.Lease(id=17))
+    line = f'"{sys.executable}" -m governor.cli --address {fake.address} {command} >&-'
+    run = subprocess.run(["sh", "-c", line], timeout=BOUND, check=False, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+
+    assert (run.returncode, run.stderr) == (74, "governor: [Errno 9] standard output is closed\n")
+    if command != "status":
+        assert fake.script.asked[-1] == pb.ReleaseRequest(lease_ids=[17])
+
+
 def test_without_any_output_the_exit_code_still_speaks() -> None:
     """As under a supervisor that closes all files."""
     line = f'"{sys.executable}" -m governor.cli status --address unix:/nonexistent >&- 2>&-'

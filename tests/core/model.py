@@ -279,7 +279,8 @@ class Model:
         if wait == 0:
             self.facts.append(("denied", ask.ticket, Reason.NONE_FREE, None))
             return True
-        place.deadline = max(place.deadline, now + wait)
+        latest = place.since + min(self.resources[claim.resource].spec.max_wait for claim in ask.claims)
+        place.deadline = max(place.deadline, min(now + wait, latest))
         place.tickets.append(ask.ticket)
         ahead = max(len(self._ahead(claim, place)) for claim in ask.claims)
         self.facts.append(("queued", ask.ticket, ahead, self._not_before(ask.claims, place, now)))

@@ -117,6 +117,18 @@ def test_a_joined_wait_is_the_longer_of_both() -> None:
     assert {play.denial(ticket).reason for ticket in (first, shorter, longer)} == {Reason.WAIT_OVER}
 
 
+def test_repeats_do_not_wait_beyond_max_wait() -> None:
+    """However often it is repeated: max_wait counts from the first ask."""
+    play = Play(semaphore("db", 1, max_wait=10 * SECOND))
+    play.ask("db", lease=60 * SECOND)
+    first = play.ask("db", request_id="1")
+    play.at(9 * SECOND)
+    second = play.ask("db", request_id="1")
+    play.at(10 * SECOND)
+
+    assert {play.denial(ticket).reason for ticket in (first, second)} == {Reason.WAIT_OVER}
+
+
 def test_a_repeat_that_does_not_wait_is_answered_at_once() -> None:
     """It joins nobody's wait, and the first one waits on."""
     play = Play(semaphore("db", 1))
