@@ -40,6 +40,8 @@ _BAD_CONFIG: Final = 78
 
 # What a grpc stop may take: everybody has been answered by then, this is for answers on their way.
 _GRPC_GRACE_S: Final = 0.5
+# New objects, then collections of the younger, before a generation is collected; 700, 10, 10 by default.
+_GC_THRESHOLDS: Final = (10_000, 20, 10)
 # How long after a failed write of the fence it is tried again.
 _FENCE_RETRY_S: Final = 1.0
 # How often it is said that file descriptors are used up.
@@ -116,9 +118,11 @@ class Daemon:
             self._announce(where)
             self._ready = True
             server.set_serving(True)
-            # What lives until the end need not be looked at by each collection.
+            # What lives until the end need not be looked at by each collection. Leases and waiters are no garbage, and
+            # the core makes no cycles; by default each few thousand of them would have all of them looked at again.
             gc.collect()
             gc.freeze()
+            gc.set_threshold(*_GC_THRESHOLDS)
             await self._stop.wait()
             self._ready = False
             server.set_serving(False)

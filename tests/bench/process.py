@@ -19,6 +19,7 @@ import grpc
 from grpc_health.v1.health_pb2 import HealthCheckRequest as _Request
 from grpc_health.v1.health_pb2 import HealthCheckResponse as _Response
 
+from governor.rpc.reading import LOOK_SECONDS
 from tests.bench.calls import Echo
 from tests.bench.figures import Figure, Report
 from tests.e2e.process import BOUND, ROOT, Daemon
@@ -26,7 +27,7 @@ from tests.e2e.process import BOUND, ROOT, Daemon
 _STARTS: Final = 7
 _START: Final = 0.8  # seconds
 _MEMORY: Final = 80  # MB
-_SETTLING: Final = 2.0  # seconds
+_SETTLING: Final = LOOK_SECONDS + 1  # a look for late messages comes once after the last call, and no more
 _IDLE: Final = 5.0  # seconds
 _REFERENCE: Final = ROOT / "config" / "governor.yaml"
 _OFFENDERS: Final = 8
