@@ -16,7 +16,8 @@ from governor.cli.options import DURATION, Settings, address_option, examples, o
 def renew(settings: Settings, *, leases: tuple[int, ...], lease: int | None) -> Exit:
     """Keep leases alive, by their ids: their time counts from now.
 
-    Exits with 1 where a lease had ended or is unknown, which no renewal brings back, or was refused the length.
+    Exits with 1 where a lease had ended or is unknown, which no renewal brings back, or one of several was refused
+    the length; with 2 where the only one was.
     The others are renewed all the same.
 
     JSON: {"results": [...]} in the order asked, each with lease, state (renewed, ended, unknown or refused),

@@ -52,7 +52,7 @@ TABLE: Final[dict[Reason, Row]] = {
     ),
     Reason.UNKNOWN_LEASE: Row(
         StatusCode.NOT_FOUND,
-        "{lease}: no such lease; it was never granted, or ended too long ago to be remembered",
+        "{lease}: no such lease; it was never granted, was granted before a restart, or ended too long ago",
     ),
     Reason.ABOVE_CAPACITY: Row(
         StatusCode.OUT_OF_RANGE,
