@@ -91,9 +91,11 @@ def standing(ask: Ask, now: Nanos) -> tuple[int, Nanos]:
     return longest, latest
 
 
-def line_refusal(wants: Wants, asked: Nanos | None, now: Nanos) -> Denial | None:
-    """Why an ask that cannot be granted at once, and says to wait for ``asked``, may not wait either."""
-    instant, slowest = not_before(wants, now)
+def line_refusal(wants: Wants, asked: Nanos | None, instant: Nanos, slowest: str, now: Nanos) -> Denial | None:
+    """Why an ask that cannot be granted at once, and says to wait for ``asked``, may not wait either.
+
+    ``instant`` and ``slowest`` are what ``not_before`` says of it.
+    """
     retry_after = instant - now if instant > now else None
     wait = longest_wait(wants, asked)
     if wait == 0:

@@ -148,11 +148,11 @@ class Engine:
         if takeable:
             lending.grant(ask, now, effects)
             return None
-        if denial := admission.line_refusal(wants, event.wait, now):
+        instant, slowest = admission.not_before(wants, now)
+        if denial := admission.line_refusal(wants, event.wait, instant, slowest, now):
             return denial
         ahead = max([len(resource.line) for resource, _ in wants])
-        not_before, _ = admission.not_before(wants, now)
-        effects.append(Queued(event.ticket, ahead, not_before))
+        effects.append(Queued(event.ticket, ahead, instant))
         lending.wait(ask, now + admission.longest_wait(wants, event.wait))
         return None
 
