@@ -9,7 +9,7 @@ and released shows that each call did its work.
 
 There are two drivers. h2load sends one fixed body, so it can ask for permits, each time anew, but cannot give back a
 lease that was just granted. That is what `wire` does: acquire, read the id, release it. It drives the echo as well, and
-how near its ratio comes to that of h2load shows how far it can be believed.
+does the same work of its own between the calls there.
 """
 
 import asyncio
@@ -131,7 +131,8 @@ def _by_h2load(report: Report, both: _Both) -> None:
         _give_back(both, _CALLS)
         return rate
 
-    _compare(report, both, "h2load", echo, acquire, "Acquire")
+    # Half of a pair, with four thousand leases piling up: the target is about the whole.
+    _compare(report, both, "h2load", echo, acquire, "Acquire", None)
 
 
 def _by_wire(report: Report, both: _Both) -> None:
@@ -151,14 +152,20 @@ def _by_wire(report: Report, both: _Both) -> None:
         _give_back(both, granted - released)
         return runs[-1].rate
 
-    _compare(report, both, "wire", echo, pairs, "Acquire and Release in turn")
+    _compare(report, both, "wire", echo, pairs, "Acquire and Release in turn", _RATIO)
     for percent in (50, 99):
         value = median([run.percentile(percent) for run in runs]) * 1e3
         report.add(Figure(f"  answered within, {percent} of 100", value, "ms"))
 
 
 def _compare(
-    report: Report, both: _Both, driver: str, echo: Callable[[], float], ours: Callable[[], float], name: str
+    report: Report,
+    both: _Both,
+    driver: str,
+    echo: Callable[[], float],
+    ours: Callable[[], float],
+    name: str,
+    at_least: float | None,
 ) -> None:
     """Let them take turns, and count the rounds that others disturbed least; the first one only warms up."""
     rounds = []
@@ -173,7 +180,7 @@ def _compare(
     theirs, our, their_cpu, our_cpu, _ = [median(column) for column in zip(*map(astuple, counted), strict=True)]
     ratio = median([each.ours / each.echo for each in counted])
     note = f"{our:,.0f} of {theirs:,.0f} a second; CPU {our_cpu:.0f} to {their_cpu:.0f} us a call"
-    report.add(Figure(f"{name} beside an echo, by {driver}", ratio, "times", at_least=_RATIO, note=note))
+    report.add(Figure(f"{name} beside an echo, by {driver}", ratio, "times", at_least=at_least, note=note))
 
 
 def _pairs() -> wire.Script:
@@ -184,8 +191,17 @@ def _pairs() -> wire.Script:
 
 
 def _echoes() -> wire.Script:
+    """What `_pairs` does, with an echo between: the client's own work must not count against the daemon."""
+    granted = pb.AcquireResponse(lease=pb.Lease(id=1 << 20, grants=[pb.Grant(resource="bench", permits=1)]))
+    granted.lease.remaining.FromNanoseconds(3600 * 10**9 - 1)
+    released = pb.ReleaseResponse(results=[pb.LeaseResult(lease_id=1 << 20, state=pb.LeaseResult.RELEASED)])
+    answers = granted.SerializeToString(), released.SerializeToString()
     while True:
         assert (yield _ECHO, _ASK) == _ASK
+        lease = pb.AcquireResponse.FromString(answers[0]).lease.id
+        release = pb.ReleaseRequest(lease_ids=[lease]).SerializeToString()
+        assert (yield _ECHO, release) == release
+        assert pb.ReleaseResponse.FromString(answers[1]).results[0].state == pb.LeaseResult.RELEASED
 
 
 def _give_back(both: _Both, leases: int) -> None:
