@@ -113,7 +113,7 @@ class Daemon:
             stack.push_async_callback(server.stop, _GRPC_GRACE_S)
             # Whoever asks before this is refused with UNAVAILABLE: a start that fails has not used up a block of ids.
             driver.reserve_ids(LeaseId(self._fence.reserve()))
-            driver.observers.append(self._observe)
+            driver.observers.append(self._watch_ids)
             where = [f"{address} (gRPC)" for address in server.addresses] + where
             self._announce(where)
             self._ready = True
@@ -163,6 +163,7 @@ class Daemon:
         """Answer everybody who waits, then wait for leases to come back, until drain_timeout or a second signal."""
         self._driver.drain()
         if self._driver.live_leases:
+            self._driver.observers.append(self._stop_when_empty)
             _log.info(
                 "draining: %s held; waiting up to %s for them to end (signal again to stop at once)",
                 _are(self._driver.live_leases, "lease"),
@@ -228,10 +229,13 @@ class Daemon:
 
     # --- the engine's effects -------------------------------------------------------------------------------
 
-    def _observe(self, effects: Sequence[Effect]) -> None:
+    def _stop_when_empty(self, effects: Sequence[Effect]) -> None:
         del effects
-        if self._stop.is_set() and not self._driver.live_leases:
+        if not self._driver.live_leases:
             self._stop_now.set()
+
+    def _watch_ids(self, effects: Sequence[Effect]) -> None:
+        del effects
         if self._fence.reserved - self._driver.last_id < BLOCK // 2 and not self._extending:
             self._extending = True
             self._spawn(self._extend_fence())

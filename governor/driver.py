@@ -9,6 +9,7 @@ nothing can come between the decision and its answer; one that waits is woken by
 """
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 from governor.clock import Clock, Timer
@@ -17,6 +18,7 @@ from governor.core.effects import (
     Effect,
     Granted,
     LeaseResult,
+    Queued,
     Reconfigured,
     ReconfigureRefused,
     Released,
@@ -44,14 +46,14 @@ class Driver:
     def __init__(self, engine: Engine, clock: Clock) -> None:
         self._engine = engine
         self._clock = clock
-        self._callers: dict[TicketId, asyncio.Future[Answer]] = {}
+        self._callers: dict[TicketId, Callable[[Answer], None]] = {}
         self._last_ticket = 0
         self._timer: Timer | None = None
         self._timer_at: Nanos = 0
         self.observers: list[Callable[[Sequence[Effect]], None]] = []
         self.lag_observers: list[Callable[[Nanos], None]] = []
 
-    async def acquire(
+    def ask(
         self,
         claims: tuple[Claim, ...],
         *,
@@ -60,18 +62,26 @@ class Driver:
         lease: Nanos | None = None,
         request_id: str = "",
         labels: tuple[tuple[str, str], ...] = (),
-    ) -> Answer:
-        """Ask, and stand in line until there is an answer.
-
-        Cancelling it leaves the line in the same turn, or gives the grant back when one was just made.
-        """
+    ) -> Granted | Denied | Queued:
+        """Ask. Whoever is `Queued` must, before giving up the event loop, say with `tell` who waits for the answer."""
         self._last_ticket += 1
         ticket = TicketId(self._last_ticket)
         for effect in self._step(Acquire(ticket, claims, client, wait, lease, request_id, labels)):
-            if isinstance(effect, (Granted, Denied)) and effect.ticket == ticket:
+            if isinstance(effect, (Granted, Denied, Queued)) and effect.ticket == ticket:
                 return effect
-        caller: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        raise AssertionError("the engine did not answer an ask")
+
+    def tell(self, ticket: TicketId, caller: "Callable[[Answer], None]") -> None:
+        """``caller`` is called with the answer to this ticket, in the step that makes it; it must not raise."""
         self._callers[ticket] = caller
+
+    async def answer(self, ticket: TicketId) -> Answer:
+        """The answer to a ticket in line.
+
+        Cancelling it leaves the line in the same turn, or gives the grant back when one was just made.
+        """
+        caller: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self.tell(ticket, partial(_settle, caller))
         try:
             return await caller
         except asyncio.CancelledError:
@@ -83,14 +93,14 @@ class Driver:
         self._callers.pop(ticket, None)
         self._step(Abandon(ticket))
 
-    async def release(self, leases: tuple[LeaseId, ...], outcome: Outcome = Outcome.UNKNOWN) -> tuple[LeaseResult, ...]:
+    def release(self, leases: tuple[LeaseId, ...], outcome: Outcome = Outcome.UNKNOWN) -> tuple[LeaseResult, ...]:
         """Give leases back; a result for each, in order."""
         for effect in self._step(Release(leases, outcome)):
             if isinstance(effect, Released):
                 return effect.results
         raise AssertionError("the engine did not answer a release")
 
-    async def renew(self, leases: tuple[LeaseId, ...], lease: Nanos | None = None) -> tuple[LeaseResult, ...]:
+    def renew(self, leases: tuple[LeaseId, ...], lease: Nanos | None = None) -> tuple[LeaseResult, ...]:
         """Extend leases to ``lease`` from now; a result for each, in order."""
         for effect in self._step(Renew(leases, lease)):
             if isinstance(effect, Renewed):
@@ -139,8 +149,8 @@ class Driver:
             for effect in effects:
                 if isinstance(effect, (Granted, Denied)):
                     caller = self._callers.pop(effect.ticket, None)
-                    if caller is not None and not caller.done():
-                        caller.set_result(effect)
+                    if caller is not None:
+                        caller(effect)
         self._arm()
         # Last, so that a fault in one of them leaves no caller hanging; callers go on only after this step anyway.
         for observe in self.observers:
@@ -169,3 +179,8 @@ class Driver:
         for observe in self.lag_observers:
             observe(max(0, lag))
         self._step(Wake())
+
+
+def _settle(caller: "asyncio.Future[Answer]", answer: Answer) -> None:
+    if not caller.done():
+        caller.set_result(answer)

@@ -65,9 +65,15 @@ class Rig(Generic[C]):
         self.effects: list[Effect] = []
         self.driver.observers.append(self.effects.extend)
 
+    async def acquire(
+        self, claims: tuple[Claim, ...], *, wait: Nanos | None = None, lease: Nanos | None = None, request_id: str = ""
+    ) -> Answer:
+        """Ask and stand in line, as a servicer does."""
+        return await acquire(self.driver, claims, wait=wait, lease=lease, request_id=request_id)
+
     async def held(self, claims: tuple[Claim, ...] = ONE) -> LeaseId:
         """A lease that is granted at once."""
-        answer = await self.driver.acquire(claims)
+        answer = await self.acquire(claims)
         assert isinstance(answer, Granted)
         return answer.lease
 
@@ -75,7 +81,7 @@ class Rig(Generic[C]):
         self, claims: tuple[Claim, ...] = ONE, *, wait: Nanos | None = None, request_id: str = ""
     ) -> "asyncio.Task[Answer]":
         """Somebody who stands in line already."""
-        task = asyncio.create_task(self.driver.acquire(claims, wait=wait, request_id=request_id))
+        task = asyncio.create_task(self.acquire(claims, wait=wait, request_id=request_id))
         await turn()
         assert not task.done()
         return task
@@ -101,6 +107,20 @@ Idle = Rig[FakeClock]
 def spec(name: str, limit: LimitSpec, *, max_waiters: int = 2_000) -> ResourceSpec:
     """A resource with the lengths of these tests."""
     return ResourceSpec(name, limit, LEASE, 100 * LEASE, MAX_WAIT, max_waiters)
+
+
+async def acquire(
+    driver: Driver,
+    claims: tuple[Claim, ...],
+    *,
+    wait: Nanos | None = None,
+    lease: Nanos | None = None,
+    request_id: str = "",
+) -> Answer:
+    """Ask and stand in line, as a servicer does."""
+    client = "web" if request_id else ""
+    answer = driver.ask(claims, client=client, wait=wait, lease=lease, request_id=request_id)
+    return await driver.answer(answer.ticket) if isinstance(answer, Queued) else answer
 
 
 def at_once(call: Coroutine[object, None, T]) -> T:
@@ -141,26 +161,26 @@ class TestAtOnce:
 
     def test_a_grant_never_gives_up_the_loop(self, rig: Idle) -> None:
         """Nothing can come between a decision and its answer: no loop runs here at all."""
-        answer = at_once(rig.driver.acquire(ONE))
+        answer = at_once(rig.acquire(ONE))
 
         assert isinstance(answer, Granted)
         assert rig.in_use == 1
 
     def test_a_refusal_never_gives_up_the_loop(self, rig: Idle) -> None:
         """Refusals for what was asked and for what is lent alike."""
-        at_once(rig.driver.acquire(ONE))
+        at_once(rig.acquire(ONE))
 
-        assert reason_of(at_once(rig.driver.acquire((Claim("other", 1),)))) is Reason.UNKNOWN_RESOURCE
-        assert reason_of(at_once(rig.driver.acquire(ONE, wait=0))) is Reason.NONE_FREE
+        assert reason_of(at_once(rig.acquire((Claim("other", 1),)))) is Reason.UNKNOWN_RESOURCE
+        assert reason_of(at_once(rig.acquire(ONE, wait=0))) is Reason.NONE_FREE
         assert rig.waiters == 0
 
     def test_release_and_renew_never_give_up_the_loop(self, rig: Idle) -> None:
         """Each has a result for each id, in the order asked, whatever became of the id."""
-        lease = lease_of(at_once(rig.driver.acquire(ONE)))
+        lease = lease_of(at_once(rig.acquire(ONE)))
         other = LeaseId(77)
 
-        renewed = at_once(rig.driver.renew((other, lease), 3 * SECOND))
-        released = at_once(rig.driver.release((lease, other, lease)))
+        renewed = rig.driver.renew((other, lease), 3 * SECOND)
+        released = rig.driver.release((lease, other, lease))
 
         assert [(r.lease, r.state) for r in renewed] == [(other, LeaseState.UNKNOWN), (lease, LeaseState.RENEWED)]
         assert renewed[1].remaining == 3 * SECOND
@@ -168,7 +188,7 @@ class TestAtOnce:
 
     async def test_tickets_are_never_used_twice(self, rig: Idle) -> None:
         """Each ask has a number of its own, whatever became of the ones before."""
-        answers = [await rig.driver.acquire(ONE, wait=0) for _ in range(3)]
+        answers = [await rig.acquire(ONE, wait=0) for _ in range(3)]
 
         assert [answer.ticket for answer in answers] == [TicketId(1), TicketId(2), TicketId(3)]
 
@@ -181,7 +201,7 @@ class TestWaiting:
         lease = await rig.held()
         waiter = await rig.waiting()
 
-        at_once(rig.driver.release((lease,)))
+        rig.driver.release((lease,))
 
         assert (rig.in_use, rig.waiters) == (1, 0)
         assert lease_of(await waiter) == lease + 1
@@ -193,7 +213,7 @@ class TestWaiting:
 
         served = [lease]
         for waiter in waiters:
-            await rig.driver.release((served[-1],))
+            rig.driver.release((served[-1],))
             served.append(lease_of(await waiter))
 
         assert all(former < later for former, later in pairwise(served))
@@ -229,7 +249,7 @@ class TestWaiting:
 
     async def test_a_rate_limit_ripens_by_the_timer_alone(self, rig: Idle) -> None:
         """Nobody else calls: the timer comes when the next permit is due."""
-        await rig.driver.acquire(SLOW)
+        await rig.acquire(SLOW)
         first, second = await rig.waiting(SLOW), await rig.waiting(SLOW)
 
         rig.clock.advance(SECOND)
@@ -244,12 +264,12 @@ class TestWaiting:
         one, four = await rig.held(ONE), [await rig.held(FOUR) for _ in range(4)]
         both = await rig.waiting(ONE + FOUR)
 
-        await rig.driver.release((one,))
+        rig.driver.release((one,))
         await turn()
         assert not both.done()
         assert rig.in_use == 4
 
-        await rig.driver.release((four[0],))
+        rig.driver.release((four[0],))
         assert [grant.resource for grant in _grants(await both)] == ["one", "four"]
 
 
@@ -263,7 +283,7 @@ class TestTimer:
     async def test_only_the_earliest_deadline_has_a_timer(self, rig: Idle) -> None:
         """However many leases and waits there are."""
         for seconds in (7, 3, 5):
-            await rig.driver.acquire(FOUR, lease=seconds * SECOND)
+            await rig.acquire(FOUR, lease=seconds * SECOND)
         await rig.held()
         _ = await rig.waiting(wait=4 * SECOND)
 
@@ -277,12 +297,12 @@ class TestTimer:
         for _ in range(2_000):
             match rng.randrange(4):
                 case 0:
-                    answer = await rig.driver.acquire(FOUR, wait=0, lease=rng.randint(1, 50) * SECOND // 10)
+                    answer = await rig.acquire(FOUR, wait=0, lease=rng.randint(1, 50) * SECOND // 10)
                     held += [answer.lease] if isinstance(answer, Granted) else []
                 case 1 if held:
-                    await rig.driver.release((held.pop(rng.randrange(len(held))),))
+                    rig.driver.release((held.pop(rng.randrange(len(held))),))
                 case 2 if held:
-                    await rig.driver.renew((rng.choice(held),), rng.randint(1, 50) * SECOND // 10)
+                    rig.driver.renew((rng.choice(held),), rng.randint(1, 50) * SECOND // 10)
                 case _:
                     rig.clock.advance(rng.randint(0, SECOND))
             due = rig.engine.next_deadline()
@@ -308,7 +328,7 @@ class TestTimer:
     async def test_a_timer_that_comes_late_ends_everything_in_order(self, rig: Idle) -> None:
         """After a pause, what ended earlier ends first, and whoever waited is granted now, not in the past."""
         lease = await rig.held()
-        short = lease_of(await rig.driver.acquire(FOUR, lease=SECOND))
+        short = lease_of(await rig.acquire(FOUR, lease=SECOND))
         waiter = await rig.waiting()
 
         rig.clock.time += 25 * SECOND
@@ -321,7 +341,7 @@ class TestTimer:
 
     async def test_when_everything_is_over_no_timer_is_left(self, rig: Idle) -> None:
         """A timer whose reason has gone comes once more, at most, and is not set again (I10)."""
-        await rig.driver.release((await rig.held(),))
+        rig.driver.release((await rig.held(),))
 
         rig.clock.advance(LEASE)
 
@@ -382,7 +402,7 @@ class TestCancelling:
         lease = await rig.held()
         first, second = await rig.waiting(), await rig.waiting()
 
-        await rig.driver.release((lease,))  # grants the first, which has not run yet
+        rig.driver.release((lease,))  # grants the first, which has not run yet
         first.cancel()
         answer = await second
 
@@ -397,7 +417,7 @@ class TestCancelling:
         first, second = await rig.waiting(), await rig.waiting()
 
         first.cancel()
-        await rig.driver.release((lease,))
+        rig.driver.release((lease,))
 
         assert isinstance(await second, Granted)
         assert first.cancelled()
@@ -408,13 +428,13 @@ class TestCancelling:
         lease = await rig.held()
         line = [await rig.waiting() for _ in range(20)]
 
-        await rig.driver.release((lease,))
+        rig.driver.release((lease,))
         for waiter in line:
             waiter.cancel()
         await asyncio.wait(line)
 
         assert (rig.in_use, rig.waiters) == (0, 0)
-        assert isinstance(at_once(rig.driver.acquire(ONE, wait=0)), Granted)
+        assert isinstance(at_once(rig.acquire(ONE, wait=0)), Granted)
 
     async def test_cancelled_in_the_turn_of_a_refusal(self, rig: Idle) -> None:
         """Nothing is left of it either way."""
@@ -430,18 +450,18 @@ class TestCancelling:
 
     async def test_a_spent_permit_comes_back_when_nobody_got_it(self, rig: Idle) -> None:
         """A rate limit refunds a grant whose caller was cancelled in the turn it was made."""
-        await rig.driver.acquire(SLOW)
+        await rig.acquire(SLOW)
         waiter = await rig.waiting(SLOW)
 
         rig.clock.advance(SECOND)
         waiter.cancel()
         await asyncio.wait([waiter])
 
-        assert isinstance(await rig.driver.acquire(SLOW, wait=0), Granted)
+        assert isinstance(await rig.acquire(SLOW, wait=0), Granted)
 
     async def test_a_grant_that_could_not_be_delivered_is_taken_back(self, rig: Idle) -> None:
         """`abandon`, by whoever carries the answer; the next in line has it in the same step."""
-        answer = await rig.driver.acquire(ONE)
+        answer = await rig.acquire(ONE)
         waiter = await rig.waiting()
 
         rig.driver.abandon(answer.ticket)
@@ -451,15 +471,15 @@ class TestCancelling:
 
     async def test_abandon_is_safe_in_any_state(self, rig: Idle) -> None:
         """Refused, released, abandoned before, never issued: nothing happens."""
-        granted, refused = await rig.driver.acquire(ONE), await rig.driver.acquire(ONE, wait=0)
-        await rig.driver.release((lease_of(granted),))
+        granted, refused = await rig.acquire(ONE), await rig.acquire(ONE, wait=0)
+        rig.driver.release((lease_of(granted),))
         later = await rig.held()
 
         for ticket in (granted.ticket, refused.ticket, granted.ticket, TicketId(10**9)):
             rig.driver.abandon(ticket)
 
         assert rig.driver.live_leases == 1
-        assert (await rig.driver.release((later,)))[0].state is LeaseState.RELEASED
+        assert (rig.driver.release((later,)))[0].state is LeaseState.RELEASED
 
 
 class TestRequestIds:
@@ -470,7 +490,7 @@ class TestRequestIds:
         lease = await rig.held()
         twins = [await rig.waiting(request_id="r") for _ in range(2)]
 
-        await rig.driver.release((lease,))
+        rig.driver.release((lease,))
         answers = [await twin for twin in twins]
 
         assert {lease_of(answer) for answer in answers} == {lease + 1}
@@ -489,7 +509,7 @@ class TestRequestIds:
             twins[gone].cancel()
         if when == "waiting":
             await turn()
-        await rig.driver.release((lease,))
+        rig.driver.release((lease,))
         twins[gone].cancel()
         answer = await twins[1 - gone]
 
@@ -504,7 +524,7 @@ class TestRequestIds:
         twins = [await rig.waiting(request_id="r") for _ in range(2)]
         behind = await rig.waiting()
 
-        await rig.driver.release((lease,))
+        rig.driver.release((lease,))
         for twin in twins:
             twin.cancel()
 
@@ -513,9 +533,9 @@ class TestRequestIds:
 
     async def test_a_repeat_of_a_granted_ask_does_not_wait(self, rig: Idle) -> None:
         """The answer that was lost comes again; losing it again takes nothing from whoever has it."""
-        first = await rig.driver.acquire(ONE, request_id="r")
+        first = await rig.acquire(ONE, request_id="r")
 
-        again = at_once(rig.driver.acquire(ONE, request_id="r"))
+        again = at_once(rig.acquire(ONE, request_id="r"))
         rig.driver.abandon(again.ticket)
 
         assert lease_of(again) == lease_of(first)
@@ -534,11 +554,11 @@ class TestObservers:
         leaver = await rig.waiting()
         leaver.cancel()
         await turn()
-        await rig.driver.renew((lease,))
+        rig.driver.renew((lease,))
         rig.clock.advance(LEASE)
         rig.driver.reconfigure((spec("one", SemaphoreSpec(2)),))
         rig.driver.drain()
-        await rig.driver.acquire(ONE)
+        await rig.acquire(ONE)
 
         assert [type(effect).__name__ for effect in rig.effects] == [
             "Granted",
@@ -560,12 +580,12 @@ class TestObservers:
         rig.driver.observers.append(lambda effects: seen.extend(type(effect).__name__ for effect in effects))
 
         async def ask() -> None:
-            await rig.driver.acquire(ONE)
+            await rig.acquire(ONE)
             seen.append("caller")
 
         waiter = asyncio.create_task(ask())
         await turn()
-        await rig.driver.release((lease,))
+        rig.driver.release((lease,))
         await waiter
 
         assert seen == ["Queued", "LeaseEnded", "Released", "Granted", "caller"]
@@ -635,10 +655,10 @@ class TestDrain:
         lease = await rig.held()
         rig.driver.drain()
 
-        assert (await rig.driver.renew((lease,)))[0].state is LeaseState.RENEWED
-        assert (await rig.driver.release((lease,)))[0].state is LeaseState.RELEASED
+        assert (rig.driver.renew((lease,)))[0].state is LeaseState.RENEWED
+        assert (rig.driver.release((lease,)))[0].state is LeaseState.RELEASED
         assert rig.driver.live_leases == 0
-        assert reason_of(at_once(rig.driver.acquire(ONE))) is Reason.DRAINING
+        assert reason_of(at_once(rig.acquire(ONE))) is Reason.DRAINING
         assert rig.driver.snapshot().draining
 
 
@@ -651,15 +671,15 @@ class TestIds:
         driver = Driver(engine, rig.clock)
         driver.reserve_ids(LeaseId(1))
         driver.reconfigure((spec("one", SemaphoreSpec(1)),))
-        lease = lease_of(await driver.acquire(ONE))
-        assert reason_of(at_once(driver.acquire(ONE))) is Reason.STATE_UNWRITABLE
+        lease = lease_of(await acquire(driver, ONE))
+        assert reason_of(at_once(acquire(driver, ONE))) is Reason.STATE_UNWRITABLE
 
         driver.reserve_ids(LeaseId(2))
-        waiters = [asyncio.create_task(driver.acquire(ONE)) for _ in range(2)]
+        waiters = [asyncio.create_task(acquire(driver, ONE)) for _ in range(2)]
         await turn()
-        await driver.release((lease,))
+        driver.release((lease,))
         lease = lease_of(await waiters[0])
-        await driver.release((lease,))
+        driver.release((lease,))
         await turn()
         assert not waiters[1].done()
 
@@ -680,11 +700,11 @@ async def test_a_thousand_callers_cancelled_at_random_leave_nothing_behind(rig: 
         wait = rng.choice([None, None, rng.randint(0, 20 * SECOND)])
         request_id = rng.choice(["", f"{claims}{rng.randint(1, 30)}"])
         lease = rng.choice([None, rng.randint(1, 30) * SECOND])
-        tasks.append(asyncio.create_task(rig.driver.acquire(claims, wait=wait, lease=lease, request_id=request_id)))
+        tasks.append(asyncio.create_task(rig.acquire(claims, wait=wait, lease=lease, request_id=request_id)))
 
     async def release() -> None:
         if held:
-            await rig.driver.release((held.pop(rng.randrange(len(held))),))
+            rig.driver.release((held.pop(rng.randrange(len(held))),))
 
     while len(tasks) < 1_000 or handled < len(tasks):
         # Any number of things happen within one turn of the loop, in any order.

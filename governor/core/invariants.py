@@ -20,7 +20,7 @@ def _in_use_is_the_sum_over_live_leases(lending: Lending) -> None:
     members: dict[tuple[int, str], int] = {}
     covered: dict[int, int] = {}
     for lease in lending.leases:
-        for resource, grant in lease.taken:
+        for (resource, _), grant in zip(lease.ask.wants, lease.grants, strict=True):
             if resource.limit.lends:
                 lent[id(resource)] = lent.get(id(resource), 0) + grant.permits
                 covered[id(resource)] = covered.get(id(resource), 0) + 1

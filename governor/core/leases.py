@@ -11,7 +11,6 @@ from typing import Final
 
 from governor.core.agenda import Agenda
 from governor.core.ask import Ask
-from governor.core.resource import Resource
 from governor.core.types import Ended, EndReason, Grant, LeaseId, Nanos
 
 # How many ended leases are remembered, so that a late release or renewal is told why and when. The oldest is
@@ -21,7 +20,7 @@ REMEMBERED: Final = 10_000
 
 @dataclass(slots=True, eq=False)
 class Lease:
-    """One grant: what of each claim, and from which resource it was taken.
+    """One grant: what was lent or spent of each thing that its ask ``wants``, in the same order.
 
     ``deadline`` is None when nothing was lent; ``end`` and ``ended_at`` are set when it ends.
     """
@@ -29,7 +28,6 @@ class Lease:
     id: LeaseId
     ask: Ask
     grants: tuple[Grant, ...]
-    taken: list[tuple[Resource, Grant]]
     granted_at: Nanos
     deadline: Nanos | None
     end: EndReason | None = None
@@ -92,7 +90,6 @@ class Leases:
         self,
         ask: Ask,
         grants: tuple[Grant, ...],
-        taken: list[tuple[Resource, Grant]],
         deadline: Nanos | None,
         now: Nanos,
     ) -> Lease:
@@ -102,7 +99,7 @@ class Leases:
         lease_id = self.last_id
         if lease_id >= self._ceiling:
             self.exhausted = True
-        lease = Lease(lease_id, ask, grants, taken, now, deadline)
+        lease = Lease(lease_id, ask, grants, now, deadline)
         if deadline is not None:
             self._live[lease_id] = lease
             self._agenda.add(lease_id, deadline)

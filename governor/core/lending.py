@@ -60,18 +60,15 @@ class Lending:
     def grant(self, ask: Ask, now: Nanos, effects: list[Effect]) -> None:
         """Take all that it wants, which can be taken; the lease's time starts now."""
         grants: list[Grant] = []
-        taken: list[tuple[Resource, Grant]] = []
         deadline: Nanos | None = None
         for resource, permits in ask.wants:
             limit = resource.limit
             members = limit.take(permits, now)
-            grant = Grant(resource.spec.name, permits, members, resource.key)
-            grants.append(grant)
-            taken.append((resource, grant))
+            grants.append(Grant(resource.spec.name, permits, members, resource.key))
             if limit.lends:
                 resource.leases += 1
                 deadline = now + ask.length
-        lease = self.leases.grant(ask, tuple(grants), taken, deadline, now)
+        lease = self.leases.grant(ask, tuple(grants), deadline, now)
         self.register.enter(ask, lease)
         if deadline is None and (forgotten := self.leases.finish(lease, EndReason.SPENT, now)):
             self.register.forget(forgotten.ask, forgotten)
@@ -85,12 +82,12 @@ class Lending:
 
         Without an ``outcome`` nobody ever got to know of it: what it took is as if never taken, also what it spent.
         """
-        for resource, grant in lease.taken:
+        for (resource, permits), grant in zip(lease.ask.wants, lease.grants, strict=True):
             limit = resource.limit
             if outcome is None:
-                limit.put_back(grant.permits, grant.members, lease.granted_at, now)
+                limit.put_back(permits, grant.members, lease.granted_at, now)
             else:
-                limit.give_back(grant.permits, grant.members, outcome, now)
+                limit.give_back(permits, grant.members, outcome, now)
             if resource.line.permits:
                 self.touched.append(resource)
             if limit.lends:

@@ -21,28 +21,46 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import cast
 
+from governor.core.types import TicketId
+
 _LOG = logging.getLogger(__name__)
 
 
-def watch(undelivered: Callable[[], None]) -> None:
-    """Calls ``undelivered`` if the running call's reply does not leave; for the last step of a handler only.
+class Delivery:
+    """The grants on their way out; ``undelivered`` is told the ticket of one that did not leave."""
 
-    That is: from the handler's own task, and with no ``await`` between here and its return.
-    """
-    task = asyncio.current_task()
-    assert task is not None
-    task.get_loop().call_soon(_find, task, undelivered)
+    def __init__(self, undelivered: Callable[[TicketId], None]) -> None:
+        self._undelivered = undelivered
+        # Whose handlers return in this turn of the loop. One look finds all their futures: one for each would cost
+        # each call a turn of the loop's own machinery.
+        self._returning: list[tuple[asyncio.Task[None], TicketId]] = []
 
+    def watch(self, ticket: TicketId) -> None:
+        """Take the running call's grant back if its reply does not leave; for the last step of a handler only.
 
-def _find(task: asyncio.Task[None], undelivered: Callable[[], None]) -> None:
-    batch = cast("asyncio.Future[None] | None", getattr(task, "_fut_waiter", None))
-    if batch is not None:
-        batch.add_done_callback(partial(_judge, undelivered))
-    elif task.done():
-        # Nothing was sent: the server had stopped under the handler's feet.
-        undelivered()
-    else:
-        _complain()
+        That is: from the handler's own task, and with no ``await`` between here and its return.
+        """
+        task = asyncio.current_task()
+        assert task is not None
+        if not self._returning:
+            task.get_loop().call_soon(self._find)
+        self._returning.append((task, ticket))
+
+    def _find(self) -> None:
+        returning, self._returning = self._returning, []
+        for task, ticket in returning:
+            batch = cast("asyncio.Future[None] | None", getattr(task, "_fut_waiter", None))
+            if batch is not None:
+                batch.add_done_callback(partial(self._judge, ticket))
+            elif task.done():
+                # Nothing was sent: the server had stopped under the handler's feet.
+                self._undelivered(ticket)
+            else:
+                _complain()
+
+    def _judge(self, ticket: TicketId, batch: asyncio.Future[None]) -> None:
+        if batch.cancelled() or batch.exception() is not None:
+            self._undelivered(ticket)
 
 
 @cache
@@ -50,8 +68,3 @@ def _complain() -> None:
     # Only another grpc.aio or another asyncio can get us here, and then with every reply: once is enough. To take
     # back what may have arrived would lend the same permit twice; to leave it costs one lease's time.
     _LOG.error("cannot tell whether replies are delivered: this grpcio sends them in an unknown way")
-
-
-def _judge(undelivered: Callable[[], None], batch: asyncio.Future[None]) -> None:
-    if batch.cancelled() or batch.exception() is not None:
-        undelivered()

@@ -7,7 +7,6 @@ a permit is decided.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Final, assert_never
 
 import grpc
@@ -15,11 +14,12 @@ from google.protobuf.message import DecodeError
 from grpc import aio
 
 from governor.clock import Clock
-from governor.core.effects import Denied, LeaseResult, LeaseState
-from governor.core.types import SECOND, Denial, Nanos, Reason
+from governor.core.effects import Denied, Granted, LeaseResult, LeaseState, Queued
+from governor.core.types import SECOND, Denial, Nanos, Reason, TicketId
 from governor.driver import Driver
-from governor.rpc import delivery, status, translate
+from governor.rpc import status, translate
 from governor.rpc.asks import Asks
+from governor.rpc.delivery import Delivery
 from governor.rpc.reading import Reading
 from governor.rpc.replies import Replies
 from governor.v1 import governor_pb2 as pb
@@ -30,7 +30,8 @@ SERVICE: Final = pb.DESCRIPTOR.services_by_name["Governor"].full_name
 # say UNKNOWN; and one that serializes for itself can take a grant back when that fails.
 Context = aio.ServicerContext[bytes, bytes]
 Answer = bytes | status.Refusal
-Method = Callable[[bytes, Context], Awaitable[Answer]]
+# Synchronous unless there is something to wait for: a coroutine for each call would cost each call.
+Method = Callable[[bytes, Context], Answer | Awaitable[Answer]]
 
 # A call's wait ends a little before its deadline: the answer then says what the matter was, where DEADLINE_EXCEEDED
 # would not, and no grant is made that nobody stays to receive. The deadline we see is later than the caller's: gRPC
@@ -49,6 +50,7 @@ class GovernorServicer:
     def __init__(self, driver: Driver, clock: Clock) -> None:
         self._driver = driver
         self._clock = clock
+        self._delivery = Delivery(driver.abandon)
         self._asks = Asks()
         self._replies = Replies()
 
@@ -65,11 +67,11 @@ class GovernorServicer:
             SERVICE, {name: _handler(name, method, reading) for name, method in methods.items()}
         )
 
-    async def _acquire(self, raw: bytes, context: Context) -> Answer:
+    def _acquire(self, raw: bytes, context: Context) -> Answer | Awaitable[Answer]:
         ask = self._asks.read(raw)
         if isinstance(ask, Denial):
             return status.refusal(ask)
-        answer = await self._driver.acquire(
+        answer = self._driver.ask(
             ask.claims,
             client=ask.client,
             wait=_patience(ask.wait, context.time_remaining()),
@@ -77,18 +79,26 @@ class GovernorServicer:
             request_id=ask.request_id,
             labels=ask.labels,
         )
+        if isinstance(answer, Queued):
+            return self._answered_later(answer.ticket)
+        return self._answered(answer)
+
+    async def _answered_later(self, ticket: TicketId) -> Answer:
+        return self._answered(await self._driver.answer(ticket))
+
+    def _answered(self, answer: Granted | Denied) -> Answer:
+        """What the caller is told; for the last step of a handler only."""
         if isinstance(answer, Denied):
             return status.refusal(answer.denial, waited=answer.waited)
-        take_back = partial(self._driver.abandon, answer.ticket)
         try:
             reply = self._replies.acquired(answer, now=self._clock.now())
         except BaseException:
-            take_back()
+            self._driver.abandon(answer.ticket)
             raise
-        delivery.watch(take_back)
+        self._delivery.watch(answer.ticket)
         return reply
 
-    async def _release(self, raw: bytes, context: Context) -> Answer:
+    def _release(self, raw: bytes, context: Context) -> Answer:
         try:
             request = pb.ReleaseRequest.FromString(raw)
         except DecodeError:
@@ -97,13 +107,13 @@ class GovernorServicer:
         if isinstance(ask, Denial):
             return status.refusal(ask)
         leases, outcome = ask
-        results = await self._driver.release(leases, outcome)
+        results = self._driver.release(leases, outcome)
         refused = _refused(results)
         if refused is not None:
             return refused
         return self._replies.released(results)
 
-    async def _renew(self, raw: bytes, context: Context) -> Answer:
+    def _renew(self, raw: bytes, context: Context) -> Answer:
         try:
             request = pb.RenewRequest.FromString(raw)
         except DecodeError:
@@ -112,13 +122,13 @@ class GovernorServicer:
         if isinstance(ask, Denial):
             return status.refusal(ask)
         leases, length = ask
-        results = await self._driver.renew(leases, length)
+        results = self._driver.renew(leases, length)
         refused = _refused(results)
         if refused is not None:
             return refused
         return translate.renewed(results).SerializeToString()
 
-    async def _list_resources(self, raw: bytes, context: Context) -> Answer:
+    def _list_resources(self, raw: bytes, context: Context) -> Answer:
         try:
             pb.ListResourcesRequest.FromString(raw)
         except DecodeError:
@@ -158,7 +168,8 @@ def _handler(name: str, method: Method, reading: Reading) -> "grpc.RpcMethodHand
     async def answer(_requests: object, context: Context) -> bytes:
         try:
             raw = await reading.message(context)
-            answer = await method(raw, context) if raw is not None else status.refusal(translate.NO_MESSAGE)
+            made = method(raw, context) if raw is not None else status.refusal(translate.NO_MESSAGE)
+            answer = made if isinstance(made, (bytes, status.Refusal)) else await made
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():

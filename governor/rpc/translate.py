@@ -162,7 +162,7 @@ def _lease_ids(ids: Sequence[int]) -> tuple[LeaseId, ...]:
     if not 1 <= len(ids) <= MAX_LEASE_IDS:
         raise _Malformed("lease_ids", f"1 to {MAX_LEASE_IDS} lease ids", len(ids))
     given = tuple(ids)
-    if min(given) <= 0:
+    if (given[0] if len(given) == 1 else min(given)) <= 0:
         index, wrong = next((index, lease) for index, lease in enumerate(given) if lease <= 0)
         raise _Malformed(f"lease_ids[{index}]", "a lease id, at least 1", wrong)
     return cast("tuple[LeaseId, ...]", given)

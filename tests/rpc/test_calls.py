@@ -318,7 +318,8 @@ async def test_a_cancellation_from_within_still_answers(governor: World, monkeyp
     async def cancelled(*_: object, **__: object) -> None:
         raise asyncio.CancelledError
 
-    monkeypatch.setattr(governor.driver, "acquire", cancelled)
+    await governor.stub.Acquire(ask(permits=2))
+    monkeypatch.setattr(governor.driver, "answer", cancelled)
 
     assert await status_of(governor.stub.Acquire(ask(), timeout=20)) is grpc.StatusCode.INTERNAL
 

@@ -5,14 +5,13 @@ The clock of these tests stands still: no lease ever expires, so nothing is free
 
 import asyncio
 import random
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import grpc
 import pytest
 
-from governor.core.effects import Granted
-from governor.core.types import TicketId
+from governor.core.effects import Granted, LeaseEnded
+from governor.core.types import EndReason, TicketId
 from governor.rpc import delivery
 from governor.v1 import governor_pb2 as pb
 from tests.rpc.conftest import World, ask, until
@@ -166,13 +165,13 @@ async def test_a_dead_connection_is_never_lent_to(governor: World) -> None:
 async def test_grpc_aio_sends_in_the_way_that_is_watched(governor: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """What delivery rests on holds for the installed grpcio: its send is the one future that the task waits for."""
     seen: list[bool] = []
-    judge = delivery._judge
+    judge = delivery.Delivery._judge
 
-    def spy(undelivered: Callable[[], None], batch: "asyncio.Future[None]") -> None:
+    def spy(self: delivery.Delivery, ticket: TicketId, batch: "asyncio.Future[None]") -> None:
         seen.append(batch.exception() is None)
-        judge(undelivered, batch)
+        judge(self, ticket, batch)
 
-    monkeypatch.setattr(delivery, "_judge", spy)
+    monkeypatch.setattr(delivery.Delivery, "_judge", spy)
 
     await governor.stub.Acquire(ask())
 
@@ -182,10 +181,11 @@ async def test_grpc_aio_sends_in_the_way_that_is_watched(governor: World, monkey
 
 async def test_a_task_that_ends_without_sending(caplog: pytest.LogCaptureFixture) -> None:
     """When the server stopped under a handler's feet, nothing was sent; that is no riddle."""
-    taken_back: list[bool] = []
+    taken_back: list[TicketId] = []
+    watching = delivery.Delivery(taken_back.append)
 
     async def handler() -> None:
-        delivery.watch(lambda: taken_back.append(True))
+        watching.watch(TicketId(1))
 
     await asyncio.ensure_future(handler())
     await until(lambda: bool(taken_back))
@@ -196,10 +196,11 @@ async def test_a_task_that_ends_without_sending(caplog: pytest.LogCaptureFixture
 async def test_an_unknown_way_to_send_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     """Then nothing is taken back that may have arrived, and the log does not fill with it."""
     delivery._complain.cache_clear()
-    taken_back: list[bool] = []
+    taken_back: list[TicketId] = []
+    watching = delivery.Delivery(taken_back.append)
 
     async def handler() -> None:
-        delivery.watch(lambda: taken_back.append(True))
+        watching.watch(TicketId(1))
         await asyncio.sleep(0)  # waits for the next turn of the loop, not for a future
 
     await asyncio.gather(handler(), handler())
@@ -211,28 +212,25 @@ async def test_an_unknown_way_to_send_is_said_once(caplog: pytest.LogCaptureFixt
 
 async def test_a_reply_into_a_cancelled_call_is_noticed(governor: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cancellation that comes after the handler has returned is seen by the watch and by nothing else."""
-    taken_back: list[TicketId] = []
-    abandon = governor.driver.abandon
-
-    def spy(ticket: TicketId) -> None:
-        taken_back.append(ticket)
-        abandon(ticket)
-
-    monkeypatch.setattr(governor.driver, "abandon", spy)
-    acquire = governor.driver.acquire
+    ended: list[LeaseEnded] = []
+    governor.driver.observers.append(
+        lambda effects: ended.extend(effect for effect in effects if isinstance(effect, LeaseEnded))
+    )
+    acquire = governor.driver.ask
     wire = await governor.wire()
 
-    async def slow(*args: object, **kwargs: object) -> object:
-        answer = await acquire(*args, **kwargs)  # type: ignore[arg-type] # whatever the servicer gave
+    def slow(*args: object, **kwargs: object) -> object:
+        answer = acquire(*args, **kwargs)  # type: ignore[arg-type] # whatever the servicer gave
         # The cancellation reaches grpc's own threads, while the loop stands still and cannot be told of it.
         wire.cancel(stream)
         wire.flush()
         return answer
 
-    monkeypatch.setattr(governor.driver, "acquire", slow)
+    monkeypatch.setattr(governor.driver, "ask", slow)
     stream = wire.call("Acquire", ask().SerializeToString())
 
-    await until(lambda: bool(taken_back))
+    await until(lambda: bool(ended))
+    assert ended[0].reason is EndReason.DISCONNECTED
     assert governor.in_use() == 0
 
 

@@ -411,7 +411,7 @@ async def test_a_stop_gives_running_calls_their_grace(governor: World) -> None:
 
     stop = asyncio.ensure_future(governor.server.stop(3600))
     await asyncio.sleep(0)
-    await governor.driver.release((governor.driver.last_id,))
+    governor.driver.release((governor.driver.last_id,))
 
     assert (await waiter).lease.id > lease.id
     async with asyncio.timeout(20):
