@@ -636,3 +636,526 @@ class PoolMembers(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PoolMembers: _TypeAlias = PoolMembers  # noqa: Y015
+
+@_typing.final
+class SessionRequest(_message.Message):
+    """What a client says on its session. The operations of one message are done in
+    the order of these fields, so what it gives back is free for what it asks.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HELLO_FIELD_NUMBER: _builtins.int
+    CANCELS_FIELD_NUMBER: _builtins.int
+    RELEASES_FIELD_NUMBER: _builtins.int
+    OUTCOMES_FIELD_NUMBER: _builtins.int
+    DETACHES_FIELD_NUMBER: _builtins.int
+    ADOPTS_FIELD_NUMBER: _builtins.int
+    ACQUIRES_FIELD_NUMBER: _builtins.int
+    KEEP_ALIVE_FIELD_NUMBER: _builtins.int
+    PLACES_FIELD_NUMBER: _builtins.int
+    keep_alive: _builtins.bool
+    """Renews every lease of this session, each for the length of its grant."""
+    @_builtins.property
+    def hello(self) -> Global___Hello:
+        """In the first message, and in no other."""
+
+    @_builtins.property
+    def cancels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The ops of acquires that are not wanted any more. One that was granted
+        meanwhile is given back.
+        """
+
+    @_builtins.property
+    def releases(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Leases to give back; how their pool members were is not known."""
+
+    @_builtins.property
+    def outcomes(self) -> _containers.RepeatedCompositeFieldContainer[Global___SessionRelease]:
+        """Leases to give back, with how their pool members were."""
+
+    @_builtins.property
+    def detaches(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Leases that this session has nothing to do with any more: they live on
+        until their deadline, unless somebody renews them.
+        """
+
+    @_builtins.property
+    def adopts(self) -> _containers.RepeatedCompositeFieldContainer[Global___SessionAdopt]:
+        """Leases that this session keeps alive from now on."""
+
+    @_builtins.property
+    def acquires(self) -> _containers.RepeatedCompositeFieldContainer[Global___SessionAcquire]: ...
+    @_builtins.property
+    def places(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The ops of acquires in line whose place is asked for; answered by `queued`."""
+
+    def __init__(
+        self,
+        *,
+        hello: Global___Hello | None = ...,
+        cancels: _abc.Iterable[_builtins.int] | None = ...,
+        releases: _abc.Iterable[_builtins.int] | None = ...,
+        outcomes: _abc.Iterable[Global___SessionRelease] | None = ...,
+        detaches: _abc.Iterable[_builtins.int] | None = ...,
+        adopts: _abc.Iterable[Global___SessionAdopt] | None = ...,
+        acquires: _abc.Iterable[Global___SessionAcquire] | None = ...,
+        keep_alive: _builtins.bool = ...,
+        places: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["hello", b"hello"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acquires", b"acquires", "adopts", b"adopts", "cancels", b"cancels", "detaches", b"detaches", "hello", b"hello", "keep_alive", b"keep_alive", "outcomes", b"outcomes", "places", b"places", "releases", b"releases"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SessionRequest: _TypeAlias = SessionRequest  # noqa: Y015
+
+@_typing.final
+class Hello(_message.Message):
+    """Who is there."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class LabelsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    CLIENT_FIELD_NUMBER: _builtins.int
+    PID_FIELD_NUMBER: _builtins.int
+    HOST_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
+    INSTANCE_FIELD_NUMBER: _builtins.int
+    RESUME_FIELD_NUMBER: _builtins.int
+    HELD_FIELD_NUMBER: _builtins.int
+    client: _builtins.str
+    """The declared name of the program. 1 to 256 bytes."""
+    pid: _builtins.int
+    host: _builtins.str
+    instance: _builtins.str
+    """What the client process chose at random, and never changes: 16 to 64 bytes
+    of text. An acquire with the same op of the same instance is the same ask,
+    also over another stream or after a restart of the daemon.
+    """
+    resume: _builtins.str
+    """The session to come back to. Empty, or a session that is not known any
+    more: a new one begins.
+    """
+    @_builtins.property
+    def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Free words about the session. At most 16 of 256 bytes each."""
+
+    @_builtins.property
+    def held(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The leases that the client holds. Those that live are of this session from
+        now on, and renewed; the others are answered by `ended`. What the session
+        to come back to had besides, and is not asked for in this message either,
+        was never received, and is taken back.
+        """
+
+    def __init__(
+        self,
+        *,
+        client: _builtins.str = ...,
+        pid: _builtins.int = ...,
+        host: _builtins.str = ...,
+        labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        instance: _builtins.str = ...,
+        resume: _builtins.str = ...,
+        held: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["client", b"client", "held", b"held", "host", b"host", "instance", b"instance", "labels", b"labels", "pid", b"pid", "resume", b"resume"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Hello: _TypeAlias = Hello  # noqa: Y015
+
+@_typing.final
+class SessionAcquire(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class LabelsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    OP_FIELD_NUMBER: _builtins.int
+    CLAIMS_FIELD_NUMBER: _builtins.int
+    WAIT_FIELD_NUMBER: _builtins.int
+    LEASE_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
+    op: _builtins.int
+    """A number above 0 that the instance has not used before, unless it repeats
+    the ask.
+    """
+    @_builtins.property
+    def claims(self) -> _containers.RepeatedCompositeFieldContainer[Global___Claim]:
+        """As in AcquireRequest."""
+
+    @_builtins.property
+    def wait(self) -> _duration_pb2.Duration: ...
+    @_builtins.property
+    def lease(self) -> _duration_pb2.Duration: ...
+    @_builtins.property
+    def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        op: _builtins.int = ...,
+        claims: _abc.Iterable[Global___Claim] | None = ...,
+        wait: _duration_pb2.Duration | None = ...,
+        lease: _duration_pb2.Duration | None = ...,
+        labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease", "wait", b"wait"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["claims", b"claims", "labels", b"labels", "lease", b"lease", "op", b"op", "wait", b"wait"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SessionAcquire: _TypeAlias = SessionAcquire  # noqa: Y015
+
+@_typing.final
+class SessionRelease(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEASE_ID_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    lease_id: _builtins.int
+    outcome: Global___Outcome.ValueType
+    def __init__(
+        self,
+        *,
+        lease_id: _builtins.int = ...,
+        outcome: Global___Outcome.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease_id", b"lease_id", "outcome", b"outcome"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SessionRelease: _TypeAlias = SessionRelease  # noqa: Y015
+
+@_typing.final
+class SessionAdopt(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OP_FIELD_NUMBER: _builtins.int
+    LEASE_ID_FIELD_NUMBER: _builtins.int
+    op: _builtins.int
+    lease_id: _builtins.int
+    def __init__(
+        self,
+        *,
+        op: _builtins.int = ...,
+        lease_id: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease_id", b"lease_id", "op", b"op"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SessionAdopt: _TypeAlias = SessionAdopt  # noqa: Y015
+
+@_typing.final
+class SessionResponse(_message.Message):
+    """What the daemon says on a session."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WELCOME_FIELD_NUMBER: _builtins.int
+    HANDLED_FIELD_NUMBER: _builtins.int
+    GRANTS_FIELD_NUMBER: _builtins.int
+    REFUSALS_FIELD_NUMBER: _builtins.int
+    QUEUED_FIELD_NUMBER: _builtins.int
+    RELEASED_FIELD_NUMBER: _builtins.int
+    RESULTS_FIELD_NUMBER: _builtins.int
+    ENDED_FIELD_NUMBER: _builtins.int
+    KEPT_ALIVE_FIELD_NUMBER: _builtins.int
+    NOTICE_FIELD_NUMBER: _builtins.int
+    handled: _builtins.int
+    """How many messages of the client have been handled on this stream."""
+    kept_alive: _builtins.bool
+    """A keep_alive has been done."""
+    @_builtins.property
+    def welcome(self) -> Global___Welcome:
+        """The answer to `hello`."""
+
+    @_builtins.property
+    def grants(self) -> _containers.RepeatedCompositeFieldContainer[Global___SessionGrant]:
+        """Acquires that were granted, and leases that were adopted."""
+
+    @_builtins.property
+    def refusals(self) -> _containers.RepeatedCompositeFieldContainer[Global___SessionRefusal]:
+        """Acquires and adopts that were not."""
+
+    @_builtins.property
+    def queued(self) -> _containers.RepeatedCompositeFieldContainer[Global___SessionPlace]:
+        """Acquires that stand in line."""
+
+    @_builtins.property
+    def released(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Leases that were given back, as asked."""
+
+    @_builtins.property
+    def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___LeaseResult]:
+        """What else became of a lease that the client named: it had ended, is unknown,
+        or its keep-alive now counts for another length than was last told.
+        """
+
+    @_builtins.property
+    def ended(self) -> _containers.RepeatedCompositeFieldContainer[Global___LeaseResult]:
+        """Leases of this session that ended otherwise than by its own release."""
+
+    @_builtins.property
+    def notice(self) -> Global___Notice: ...
+    def __init__(
+        self,
+        *,
+        welcome: Global___Welcome | None = ...,
+        handled: _builtins.int = ...,
+        grants: _abc.Iterable[Global___SessionGrant] | None = ...,
+        refusals: _abc.Iterable[Global___SessionRefusal] | None = ...,
+        queued: _abc.Iterable[Global___SessionPlace] | None = ...,
+        released: _abc.Iterable[_builtins.int] | None = ...,
+        results: _abc.Iterable[Global___LeaseResult] | None = ...,
+        ended: _abc.Iterable[Global___LeaseResult] | None = ...,
+        kept_alive: _builtins.bool = ...,
+        notice: Global___Notice | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["notice", b"notice", "welcome", b"welcome"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended", b"ended", "grants", b"grants", "handled", b"handled", "kept_alive", b"kept_alive", "notice", b"notice", "queued", b"queued", "refusals", b"refusals", "released", b"released", "results", b"results", "welcome", b"welcome"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SessionResponse: _TypeAlias = SessionResponse  # noqa: Y015
+
+@_typing.final
+class Welcome(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_FIELD_NUMBER: _builtins.int
+    RESUMED_FIELD_NUMBER: _builtins.int
+    KEEP_ALIVE_FIELD_NUMBER: _builtins.int
+    START_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    LIMITS_FIELD_NUMBER: _builtins.int
+    session: _builtins.str
+    """What to resume. Unguessable."""
+    resumed: _builtins.bool
+    """Whether the session that was asked for goes on."""
+    start: _builtins.str
+    """Another with each start of the daemon."""
+    version: _builtins.str
+    @_builtins.property
+    def keep_alive(self) -> _duration_pb2.Duration:
+        """How often a session without short leases should say keep_alive. A third of
+        the shortest lease held, if that is sooner.
+        """
+
+    @_builtins.property
+    def limits(self) -> Global___SessionLimits: ...
+    def __init__(
+        self,
+        *,
+        session: _builtins.str = ...,
+        resumed: _builtins.bool = ...,
+        keep_alive: _duration_pb2.Duration | None = ...,
+        start: _builtins.str = ...,
+        version: _builtins.str = ...,
+        limits: Global___SessionLimits | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["keep_alive", b"keep_alive", "limits", b"limits"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["keep_alive", b"keep_alive", "limits", b"limits", "resumed", b"resumed", "session", b"session", "start", b"start", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Welcome: _TypeAlias = Welcome  # noqa: Y015
+
+@_typing.final
+class SessionLimits(_message.Message):
+    """What one session may do."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGE_BYTES_FIELD_NUMBER: _builtins.int
+    WAITING_FIELD_NUMBER: _builtins.int
+    UNREAD_FIELD_NUMBER: _builtins.int
+    message_bytes: _builtins.int
+    """The largest message in bytes."""
+    waiting: _builtins.int
+    """Acquires that stand in line at once."""
+    unread: _builtins.int
+    """Answers that may lie unread before the session is cut off."""
+    def __init__(
+        self,
+        *,
+        message_bytes: _builtins.int = ...,
+        waiting: _builtins.int = ...,
+        unread: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message_bytes", b"message_bytes", "unread", b"unread", "waiting", b"waiting"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SessionLimits: _TypeAlias = SessionLimits  # noqa: Y015
+
+@_typing.final
+class SessionGrant(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OP_FIELD_NUMBER: _builtins.int
+    LEASE_FIELD_NUMBER: _builtins.int
+    op: _builtins.int
+    @_builtins.property
+    def lease(self) -> Global___Lease: ...
+    def __init__(
+        self,
+        *,
+        op: _builtins.int = ...,
+        lease: Global___Lease | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease", "op", b"op"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SessionGrant: _TypeAlias = SessionGrant  # noqa: Y015
+
+@_typing.final
+class SessionRefusal(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OP_FIELD_NUMBER: _builtins.int
+    CODE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    RETRY_AFTER_FIELD_NUMBER: _builtins.int
+    WAITED_FIELD_NUMBER: _builtins.int
+    op: _builtins.int
+    code: _builtins.int
+    """The status that a call of its own would have ended with."""
+    reason: _builtins.str
+    """As in google.rpc.ErrorInfo: in capitals."""
+    message: _builtins.str
+    """A sentence for people."""
+    resource: _builtins.str
+    """The resource that it is about. Empty: none in particular."""
+    @_builtins.property
+    def retry_after(self) -> _duration_pb2.Duration:
+        """When to try again. Absent: not known, or never."""
+
+    @_builtins.property
+    def waited(self) -> _duration_pb2.Duration:
+        """How long the ask stood in line. Absent: it did not wait."""
+
+    def __init__(
+        self,
+        *,
+        op: _builtins.int = ...,
+        code: _builtins.int = ...,
+        reason: _builtins.str = ...,
+        message: _builtins.str = ...,
+        resource: _builtins.str = ...,
+        retry_after: _duration_pb2.Duration | None = ...,
+        waited: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["retry_after", b"retry_after", "waited", b"waited"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "message", b"message", "op", b"op", "reason", b"reason", "resource", b"resource", "retry_after", b"retry_after", "waited", b"waited"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SessionRefusal: _TypeAlias = SessionRefusal  # noqa: Y015
+
+@_typing.final
+class SessionPlace(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OP_FIELD_NUMBER: _builtins.int
+    AHEAD_FIELD_NUMBER: _builtins.int
+    EXPECTED_FIELD_NUMBER: _builtins.int
+    op: _builtins.int
+    ahead: _builtins.int
+    """How many come before it in the longest of its lines. Stops counting at 100
+    when it has been asked for.
+    """
+    @_builtins.property
+    def expected(self) -> _duration_pb2.Duration:
+        """How long it is likely to take yet. Absent: not known."""
+
+    def __init__(
+        self,
+        *,
+        op: _builtins.int = ...,
+        ahead: _builtins.int = ...,
+        expected: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["expected", b"expected"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ahead", b"ahead", "expected", b"expected", "op", b"op"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SessionPlace: _TypeAlias = SessionPlace  # noqa: Y015
+
+@_typing.final
+class Notice(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DRAINING_FIELD_NUMBER: _builtins.int
+    draining: _builtins.bool
+    """The daemon is about to end: new asks are refused, leases go on."""
+    def __init__(
+        self,
+        *,
+        draining: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["draining", b"draining"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Notice: _TypeAlias = Notice  # noqa: Y015

@@ -54,6 +54,11 @@ class GovernorStub:
                 request_serializer=governor_dot_v1_dot_governor__pb2.ListResourcesRequest.SerializeToString,
                 response_deserializer=governor_dot_v1_dot_governor__pb2.ListResourcesResponse.FromString,
                 _registered_method=True)
+        self.Session = channel.stream_stream(
+                '/governor.v1.Governor/Session',
+                request_serializer=governor_dot_v1_dot_governor__pb2.SessionRequest.SerializeToString,
+                response_deserializer=governor_dot_v1_dot_governor__pb2.SessionResponse.FromString,
+                _registered_method=True)
 
 
 class GovernorServicer:
@@ -92,6 +97,16 @@ class GovernorServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Session(self, request_iterator, context):
+        """All that one client process does, over one stream, many operations in each
+        message both ways. One keep-alive renews every lease that was taken on it.
+        When it ends, its asks leave the line at once, and its leases follow the
+        on_disconnect of their resources.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_GovernorServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -114,6 +129,11 @@ def add_GovernorServicer_to_server(servicer, server):
                     servicer.ListResources,
                     request_deserializer=governor_dot_v1_dot_governor__pb2.ListResourcesRequest.FromString,
                     response_serializer=governor_dot_v1_dot_governor__pb2.ListResourcesResponse.SerializeToString,
+            ),
+            'Session': grpc.stream_stream_rpc_method_handler(
+                    servicer.Session,
+                    request_deserializer=governor_dot_v1_dot_governor__pb2.SessionRequest.FromString,
+                    response_serializer=governor_dot_v1_dot_governor__pb2.SessionResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -224,6 +244,33 @@ class Governor:
             '/governor.v1.Governor/ListResources',
             governor_dot_v1_dot_governor__pb2.ListResourcesRequest.SerializeToString,
             governor_dot_v1_dot_governor__pb2.ListResourcesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Session(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/governor.v1.Governor/Session',
+            governor_dot_v1_dot_governor__pb2.SessionRequest.SerializeToString,
+            governor_dot_v1_dot_governor__pb2.SessionResponse.FromString,
             options,
             channel_credentials,
             insecure,

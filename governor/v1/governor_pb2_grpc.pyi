@@ -58,6 +58,12 @@ class GovernorStub:
     """
     ListResources: _grpc.UnaryUnaryMultiCallable[_governor_pb2.ListResourcesRequest, _governor_pb2.ListResourcesResponse]
     """The resources as they are at this moment, in the order of the config."""
+    Session: _grpc.StreamStreamMultiCallable[_governor_pb2.SessionRequest, _governor_pb2.SessionResponse]
+    """All that one client process does, over one stream, many operations in each
+    message both ways. One keep-alive renews every lease that was taken on it.
+    When it ends, its asks leave the line at once, and its leases follow the
+    on_disconnect of their resources.
+    """
 
 @_typing.type_check_only
 class GovernorAsyncStub(GovernorStub):
@@ -78,6 +84,12 @@ class GovernorAsyncStub(GovernorStub):
     """
     ListResources: _aio.UnaryUnaryMultiCallable[_governor_pb2.ListResourcesRequest, _governor_pb2.ListResourcesResponse]  # type: ignore[assignment]
     """The resources as they are at this moment, in the order of the config."""
+    Session: _aio.StreamStreamMultiCallable[_governor_pb2.SessionRequest, _governor_pb2.SessionResponse]  # type: ignore[assignment]
+    """All that one client process does, over one stream, many operations in each
+    message both ways. One keep-alive renews every lease that was taken on it.
+    When it ends, its asks leave the line at once, and its leases follow the
+    on_disconnect of their resources.
+    """
 
 class GovernorServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -119,5 +131,17 @@ class GovernorServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_governor_pb2.ListResourcesResponse, _abc.Awaitable[_governor_pb2.ListResourcesResponse]]:
         """The resources as they are at this moment, in the order of the config."""
+
+    @_abc_1.abstractmethod
+    def Session(
+        self,
+        request_iterator: _MaybeAsyncIterator[_governor_pb2.SessionRequest],
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_governor_pb2.SessionResponse], _abc.AsyncIterator[_governor_pb2.SessionResponse]]:
+        """All that one client process does, over one stream, many operations in each
+        message both ways. One keep-alive renews every lease that was taken on it.
+        When it ends, its asks leave the line at once, and its leases follow the
+        on_disconnect of their resources.
+        """
 
 def add_GovernorServicer_to_server(servicer: GovernorServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
