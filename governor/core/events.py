@@ -46,7 +46,7 @@ class Abandon:
 class Release:
     """Give leases back; the answer has one result for each id.
 
-    ``settled``: whoever asked for them has its answer and will not repeat the ask, so their request ids are free at once.
+    ``settled``: whoever asked for them has its answer and will not ask again, so their request ids are free at once.
     """
 
     leases: tuple[LeaseId, ...]

@@ -103,7 +103,7 @@ class Lending:
         effects.append(LeaseEnded(lease.id, reason, lease.grants, lease.ask.event.client, held, left))
 
     def orphan(self, lease: Lease, now: Nanos, effects: list[Effect]) -> None:
-        """The holder of a live lease is gone: as its resources say, it ends now, after a grace, or when it would have."""
+        """The holder of a live lease is gone: it ends now, after a grace, or when it would have."""
         grace = lease.grace
         if grace == 0:
             self.end(lease, EndReason.DISCONNECTED, Outcome.UNKNOWN, now, effects)

@@ -108,15 +108,8 @@ class Model:
                 self._acquire(event, now)
             case Abandon():
                 self._abandon(event.ticket, now)
-            case Release():
-                self.facts.append(("released", *[self._release(id_, event.outcome, now) for id_ in event.leases]))
-                if event.settled:
-                    self._forget_requests(event.leases)
-            case Disconnect():
-                for id_ in event.leases:
-                    self._disconnect(id_, now)
-            case Renew():
-                self.facts.append(("renewed", *[self._renew(id_, event.lease, now) for id_ in event.leases]))
+            case Release() | Renew() | Disconnect():
+                self._of_holders(event, now)
             case Reconfigure():
                 self._reconfigure(event.resources, now)
             case Drain():
@@ -391,6 +384,19 @@ class Model:
             for lease in self.leases.values()
             if lease.ended is None and name in lease.limits and lease.limits[name].lends
         ]
+
+    def _of_holders(self, event: Release | Renew | Disconnect, now: Nanos) -> None:
+        """Something happens to leases one after the other."""
+        match event:
+            case Release():
+                self.facts.append(("released", *[self._release(id_, event.outcome, now) for id_ in event.leases]))
+                if event.settled:
+                    self._forget_requests(event.leases)
+            case Renew():
+                self.facts.append(("renewed", *[self._renew(id_, event.lease, now) for id_ in event.leases]))
+            case Disconnect():
+                for id_ in event.leases:
+                    self._disconnect(id_, now)
 
     def _release(self, id_: LeaseId, outcome: Outcome, now: Nanos) -> Fact:
         lease = self.leases.get(id_)

@@ -84,15 +84,9 @@ class Record:
                 case LeaseEnded():
                     self._lease_ended(effect, event, now)
                 case LeaseExtended():
-                    lease = self.leases[effect.lease]
-                    assert not lease.ended, "a renewal revived an ended lease"
-                    assert lease.deadline is not None
-                    assert effect.left == lease.deadline - now > 0
-                    lease.deadline, lease.orphaned = effect.deadline, False
+                    self._extended(effect, now)
                 case LeaseOrphaned():
-                    assert isinstance(event, Disconnect)
-                    assert effect.lease in event.leases
-                    self._orphaned(effect, now)
+                    self._orphaned(effect, event, now)
                 case Queued():
                     assert not self.asked[effect.ticket].end, "queued after its end"
                     assert effect.not_before >= now
@@ -101,14 +95,20 @@ class Record:
                     self._reconfigured(event, effect)
                 case Released() | Renewed() | ReconfigureRefused():
                     pass
-        if isinstance(event, Abandon):
-            # Afterwards: what was due before may have granted it in this very step.
-            self.abandoned.add(event.ticket)
-            self._spent_in_vain(event.ticket)
-        if isinstance(event, Release) and event.settled:
-            for id_ in event.leases:
-                if id_ in self.leases:
+        # Afterwards: what was due before may have granted in this very step the ticket that is abandoned in it.
+        self._given_up(event)
+
+    def _given_up(self, event: Event) -> None:
+        """Which tickets nobody holds any more who could say so once more."""
+        match event:
+            case Abandon():
+                self.abandoned.add(event.ticket)
+                self._spent_in_vain(event.ticket)
+            case Release(settled=True):
+                for id_ in set(event.leases) & set(self.leases):
                     self.leases[id_].holders.clear()
+            case _:
+                pass
 
     # --- tickets ----------------------------------------------------------------------------------------------
 
@@ -197,7 +197,16 @@ class Record:
 
     # --- leases -----------------------------------------------------------------------------------------------
 
-    def _orphaned(self, effect: LeaseOrphaned, now: Nanos) -> None:
+    def _extended(self, effect: LeaseExtended, now: Nanos) -> None:
+        lease = self.leases[effect.lease]
+        assert not lease.ended, "a renewal revived an ended lease"
+        assert lease.deadline is not None
+        assert effect.left == lease.deadline - now > 0
+        lease.deadline, lease.orphaned = effect.deadline, False
+
+    def _orphaned(self, effect: LeaseOrphaned, event: Event, now: Nanos) -> None:
+        assert isinstance(event, Disconnect)
+        assert effect.lease in event.leases
         lease = self.leases[effect.lease]
         assert not lease.ended, "an ended lease was orphaned"
         assert lease.deadline is not None

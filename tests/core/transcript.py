@@ -136,21 +136,28 @@ class Stage:
             case ["show"]:
                 snapshot = self._play.engine.snapshot(now=self._play.now)
                 self._answers += [f"{clock(self._play.now):>8}  {row(shown)}" for shown in snapshot.resources]
-            case [who, "acquires", *words]:
+            case [who, *words] if words:
+                self._act(who, words)
+            case _:
+                raise AssertionError(f"no such command: {' '.join(command)}")
+
+    def _act(self, who: str, words: list[str]) -> None:
+        match words:
+            case ["acquires", *words]:
                 self._acquire(who, words)
-            case [who, "releases", *words]:
+            case ["releases", *words]:
                 said = [word for word in words if not word.startswith("#") and word != "settled"]
                 outcome = Outcome(said[0]) if said else Outcome.UNKNOWN
                 self._play.do(Release((self._lease(who, words),), outcome, "settled" in words))
-            case [who, "renews", *words]:
+            case ["renews", *words]:
                 length = next((duration(word[6:]) for word in words if word.startswith("lease=")), None)
                 self._play.do(Renew((self._lease(who, words),), length))
-            case [who, "disconnects", *words]:
+            case ["disconnects", *words]:
                 self._play.do(Disconnect((self._lease(who, words),)))
-            case [who, "is", "gone"]:
+            case ["is", "gone"]:
                 self._play.do(Abandon(self._tickets[who]))
             case _:
-                raise AssertionError(f"no such command: {' '.join(command)}")
+                raise AssertionError(f"no such command: {who} {' '.join(words)}")
 
     def _acquire(self, who: str, words: list[str]) -> None:
         options = dict(word.split("=", 1) for word in words if "=" in word)
