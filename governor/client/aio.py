@@ -151,6 +151,8 @@ class Acquiring:
 
     def __await__(self) -> Generator[Any, None, AsyncLease]:
         settings, ask = self._settings, self._ask
+        if ask.loop is not None:
+            raise UsageError("an acquire is awaited or entered once; call acquire again")
         link = settings.link
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Held | GovernorError] = loop.create_future()

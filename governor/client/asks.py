@@ -70,6 +70,8 @@ class Ask:
     message: int = 0
     sent_at: int = 0
     queued: bool = False
+    # It was sent before, on a connection that broke.
+    again: bool = False
     given_up: bool = False
     held: "Held | None" = field(default=None)
 

@@ -1,8 +1,8 @@
 """The client's half of a session: what to say next, and what an answer means.
 
-It knows every ask on its way and every lease held, from one connection to the next. It must never touch a socket or
-read a clock: bytes of messages and instants (nanoseconds of the monotonic clock) come in, messages and answers go
-out. In one sentence: every ask is answered once, and every lease is kept alive, given back or reported lost.
+It knows every ask on its way, from one connection to the next; `keeping` knows the leases. It must never touch a socket
+or read a clock: bytes of messages and instants (nanoseconds of the monotonic clock) come in, messages and answers go
+out. In one sentence: every ask is answered once.
 
 At most `WINDOW` messages are under way that the daemon has not handled. What is to be said meanwhile gathers into the
 next one, so that a busy program sends few large messages and a quiet one sends at once.
@@ -17,26 +17,26 @@ from google.protobuf.message import DecodeError
 from governor.client.asks import SECOND, Ask, Shape
 from governor.client.errors import GovernorError, LeaseLost, NotGranted, Unavailable
 from governor.client.held import Held, Member, State
+from governor.client.keeping import NEVER, Keeping
 from governor.v1 import governor_pb2 as pb
 
 WINDOW: Final = 2
+# How long an ask is given to get into line, also again after a connection broke.
+PATIENCE: Final = 5 * SECOND
 # Nothing was heard for so long while something depends on the daemon: it is asked for a sign of life.
 PROBE: Final = 2 * SECOND
 # Nothing at all for so long: this connection is given up.
 SILENCE: Final = 8 * SECOND
-# A daemon that has not heard of us ends our session after this long without an answer to its ping.
-NOTICED: Final = 4 * SECOND
 # How much later than its wait an ask in line may be answered, before we stop believing that it will be.
 _LATE: Final = SECOND
 _PLACES: Final = SECOND
-_NEVER: Final = 1 << 62
 _MOST_SHAPES: Final = 256
 _MOST_GIVEN_UP: Final = 256
 _MOST_BYTES: Final = 128 * 1024
-_KEEP_ALIVE: Final = 10 * SECOND
-# The statuses of a refusal that no repetition changes: INVALID_ARGUMENT, NOT_FOUND, OUT_OF_RANGE, PERMISSION_DENIED.
+# The statuses of a refusal that no repetition changes: INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED, OUT_OF_RANGE,
+# UNAUTHENTICATED. Of an adoption, NOT_FOUND and FAILED_PRECONDITION say that the lease is no more.
 _FOR_GOOD: Final = frozenset({3, 5, 7, 11, 16})
-_FAILED_PRECONDITION: Final = 9
+_NO_MORE: Final = frozenset({5, 9})
 
 Answer = Held | GovernorError
 
@@ -44,8 +44,8 @@ Answer = Held | GovernorError
 class Conversation:
     """All that one client process says and has said.
 
-    ``answers`` are for those who asked, ``places`` for those who want to know where they stand in line, ``losses`` for
-    those who held: whoever drives this takes them out.
+    ``answers`` are for those who asked, ``places`` for those who want to know where they stand in line, ``losses`` (of
+    ``keeping``) for those who held: whoever drives this takes them out.
     """
 
     def __init__(
@@ -53,46 +53,30 @@ class Conversation:
     ) -> None:
         self._hello = pb.Hello(client=client, pid=pid, host=host, instance=instance, labels=dict(labels))
         self._address = address
+        self._owner = pid
+        self.keeping = Keeping()
         self.answers: list[tuple[Ask, Answer]] = []
-        self.losses: list[Held] = []
         self.places: list[tuple[Ask, int, float | None]] = []
-        self._number = pid
         self._last_op = 0
         # By op: every ask that has no answer yet.
         self._asks: dict[int, Ask] = {}
         self._unsent: deque[Ask] = deque()
-        self._held: dict[int, Held] = {}
-        # What the daemon is still to be told; leases to be given back stay until it says that they were.
-        self._releases: dict[int, Held] = {}
-        self._returning: dict[int, Held] = {}
         self._cancels: list[int] = []
-        self._detaches: list[int] = []
         self._templates: dict[Shape, tuple[pb.SessionRequest, pb.SessionAcquire]] = {}
         self._open = False
         self._sent = self._handled = 0
         self._heard_at = 0
         self._probed = False
-        self._told_keep = _KEEP_ALIVE
-        self._outlives: int | None = 2 * SECOND
-        self._keep_at = _NEVER
-        self._keeping: deque[int] = deque()
-        self._shortest = _NEVER
-        # Nothing is lost, and nobody gives up, before these; they may be too early, never too late.
-        self._loss_at = _NEVER
-        self._give_up_at = _NEVER
-        self._places_at = _NEVER
+        # Nobody gives up before this; it may be too early, never too late.
+        self._give_up_at = NEVER
+        self._places_at = NEVER
 
     # --- what the program wants ---------------------------------------------------------------------------------
 
     @property
     def busy(self) -> bool:
         """Whether anything depends on the daemon."""
-        return bool(self._asks or self._held or self._releases or self._returning)
-
-    @property
-    def holds(self) -> int:
-        """How many leases are held."""
-        return len(self._held)
+        return bool(self._asks) or self.keeping.busy
 
     def ask(self, ask: Ask) -> None:
         """Ask, as soon as there is a connection."""
@@ -108,26 +92,14 @@ class Conversation:
     def cancel(self, ask: Ask) -> None:
         """Nobody waits for this ask any more; what it was granted meanwhile is given back."""
         if ask.held is not None:
-            self.release(ask.held)
+            ask.held.state = State.RELEASED
+            self.keeping.release(ask.held)
         elif self._asks.pop(ask.op, None) is not None:
             self._leave(ask)
 
-    def release(self, held: Held) -> None:
-        """Give a lease back; safe in any state."""
-        if self._held.pop(held.id, None) is not None:
-            held.state = State.RELEASED
-            self._releases[held.id] = held
-
-    def detach(self, held: Held) -> None:
-        """Stop keeping a lease alive; it lives on until its deadline."""
-        if self._held.pop(held.id, None) is not None:
-            held.state = State.DETACHED
-            self._detaches.append(held.id)
-
     def give_all_back(self) -> None:
         """The program ends: release what is held, and answer nobody."""
-        for held in list(self._held.values()):
-            self.release(held)
+        self.keeping.release_all()
         for ask in list(self._asks.values()):
             self._answer(ask, GovernorError("the client was closed"))
 
@@ -139,36 +111,31 @@ class Conversation:
         self._sent = self._handled = 0
         self._heard_at = now
         self._probed = False
-        self._keeping.clear()
 
     def disconnected(self, now: int) -> None:
         """The stream is gone. What had no answer is said again on the next one."""
         self._open = False
-        self._releases = {**self._returning, **self._releases}
-        self._returning = {}
         # What they were for left the line with the stream.
         self._cancels.clear()
-        self._detaches.clear()
-        for ask in self._unsent:
-            ask.message = 0
         again = [ask for ask in self._asks.values() if ask.message]
         for ask in again:
             ask.message = 0
             ask.queued = False
+            ask.again = True
+            if ask.deadline is not None:
+                # It stood in line, which outlives a restart of the daemon, but not for long.
+                ask.deadline = now + PATIENCE
+                if ask.shape.wait is not None:
+                    ask.deadline = min(ask.deadline, ask.asked_at + ask.shape.wait)
         self._unsent.extendleft(reversed(again))
-        self._loss_at = self._give_up_at = now
+        self._give_up_at = now
+        self.keeping.disconnected(now)
 
     def refused(self, error: GovernorError, *, for_good: bool) -> None:
         """No connection can be had now: whoever is not patient is told so; if it is for good, everybody."""
         for ask in list(self._asks.values()):
-            if for_good or not ask.patient:
+            if for_good or not (ask.patient or ask.again):
                 self._answer(ask, error)
-
-    def forget(self, reason: str) -> None:
-        """Another process holds all of this now: we are a fork of it."""
-        for held in [*self._held.values(), *self._releases.values(), *self._returning.values()]:
-            held.state = State.DETACHED
-            held.reason = reason
 
     # --- to the daemon ------------------------------------------------------------------------------------------
 
@@ -176,46 +143,32 @@ class Conversation:
         """The next message to send, if there is anything to say and the daemon keeps up."""
         if not self._open or self._sent - self._handled >= WINDOW:
             return None
-        keep = now >= self._keep_at and bool(self._held)
-        places = now >= self._places_at
         first = self._sent == 0
-        if not (self._unsent or self._releases or self._cancels or self._detaches or keep or places or first):
+        places = self._to_be_placed(now)
+        if not (first or places or self._unsent or self._cancels or self.keeping.wants_to_speak(now)):
             return None
         self._sent += 1
         parts: list[bytes] = []
         if first:
-            self._hello.held[:] = [*self._held, *self._releases]
+            self._hello.held[:] = self.keeping.claimed
+            self.keeping.greet(now)
             parts.append(pb.SessionRequest(hello=self._hello).SerializeToString())
-            self._keeping.append(now)
-        if self._releases:
-            parts.append(self._give_back().SerializeToString())
-        if self._cancels or self._detaches:
-            parts.append(pb.SessionRequest(cancels=self._cancels, detaches=self._detaches).SerializeToString())
+        if self._cancels:
+            parts.append(pb.SessionRequest(cancels=self._cancels).SerializeToString())
             self._cancels.clear()
-            self._detaches.clear()
+        self.keeping.say(parts, now)
         self._say_asks(parts, now)
-        if keep:
-            parts.append(_KEEP_ALIVE_MESSAGE)
-            self._keeping.append(now)
-            self._keep_at = now + min(self._told_keep, self._shortest // 3)
         if places:
-            asked = [ask.op for ask in self._asks.values() if ask.on_queued is not None]
-            self._places_at = now + _PLACES if asked else _NEVER
-            standing = [op for op in asked if self._asks[op].queued]
-            if standing:
-                parts.append(pb.SessionRequest(places=standing).SerializeToString())
+            parts.append(pb.SessionRequest(places=places).SerializeToString())
         return b"".join(parts)
 
-    def _give_back(self) -> pb.SessionRequest:
-        given = pb.SessionRequest()
-        for held in self._releases.values():
-            if held.outcome:
-                given.outcomes.add(lease_id=held.id, outcome=held.outcome)
-            else:
-                given.releases.append(held.id)
-        self._returning.update(self._releases)
-        self._releases = {}
-        return given
+    def _to_be_placed(self, now: int) -> list[int]:
+        """The asks in line whose place somebody wants to know again."""
+        if now < self._places_at:
+            return []
+        asked = [ask for ask in self._asks.values() if ask.on_queued is not None]
+        self._places_at = now + _PLACES if asked else NEVER
+        return [ask.op for ask in asked if ask.queued]
 
     def _say_asks(self, parts: list[bytes], now: int) -> None:
         unsent, size = self._unsent, 0
@@ -267,49 +220,35 @@ class Conversation:
         for granted in said.grants:
             self._granted(granted, now)
         for lease_id in said.released:
-            self._returning.pop(lease_id, None)
+            self.keeping.released(lease_id)
         if said.refusals:
             for refusal in said.refusals:
                 self._refused(refusal)
         if said.queued:
             for place in said.queued:
                 self._queued(place)
-        for result in [*said.results, *said.ended]:
-            self._told(result, now)
+        if said.results or said.ended:
+            for result in [*said.results, *said.ended]:
+                self.keeping.told(result)
         if said.HasField("welcome"):
-            self._welcomed(said.welcome)
-            self._kept_alive(now)
+            self._hello.resume = said.welcome.session
+            self.keeping.welcomed(said.welcome)
+            self.keeping.kept_alive()
         if said.kept_alive:
-            self._kept_alive(now)
-
-    def _kept_alive(self, now: int) -> None:
-        since = self._keeping.popleft() if self._keeping else 0
-        for held in self._held.values():
-            held.extend(since)
-        self._look_at_leases(now)
-
-    def _welcomed(self, welcome: pb.Welcome) -> None:
-        self._hello.resume = welcome.session
-        if welcome.HasField("keep_alive"):
-            self._told_keep = max(SECOND // 10, welcome.keep_alive.ToNanoseconds())
-        self._outlives = welcome.on_disconnect.ToNanoseconds() if welcome.HasField("on_disconnect") else None
+            self.keeping.kept_alive()
 
     def _granted(self, granted: pb.SessionGrant, now: int) -> None:
         ask = self._asks.pop(granted.op, None)
         if ask is None:
             return  # given up meanwhile; the daemon takes it back when it reads so
         lease = granted.lease
-        length = waited = None
+        length = None
+        waited = 0
         if lease.HasField("remaining"):
             remaining = lease.remaining
             length = remaining.seconds * SECOND + remaining.nanos
         if lease.HasField("waited"):
             waited = lease.waited.ToNanoseconds()
-        outlives = self._outlives
-        if granted.HasField("on_disconnect"):
-            outlives = granted.on_disconnect.ToNanoseconds()
-        elif granted.keeps:
-            outlives = None
         claims = ask.shape.claims
         members: tuple[Member, ...] = ()
         for grant in lease.grants:
@@ -317,24 +256,18 @@ class Conversation:
                 members += tuple([Member(m.id, dict(m.attributes), m.generation) for m in grant.members])
         if ask.adopt:
             claims = tuple([(grant.resource, grant.permits) for grant in lease.grants])
-        held = Held(lease.id, claims, members, length, waited or 0, 0, outlives, self._number)
-        ask.held = held
+        outlives = self.keeping.outlives(granted)
+        ask.held = held = Held(lease.id, claims, members, length, waited, 0, outlives, self._owner)
         if length is not None:
-            held.extend(now if waited else ask.sent_at)
-            self._held[held.id] = held
-            self._loss_at = min(self._loss_at, held.until, self._heard_at + NOTICED + _relied_on(outlives))
-            if length < self._shortest or self._keep_at == _NEVER:
-                self._shortest = min(self._shortest, length)
-                self._keep_at = min(self._keep_at, now + min(self._told_keep, self._shortest // 3))
-            if waited:
-                self._keep_at = now  # how long the answer was on its way is not known: this makes the deadline firm
+            since = now if waited else ask.sent_at
+            self.keeping.hold(held, length, since=since, waited=waited > 0, heard_at=self._heard_at, now=now)
         self.answers.append((ask, held))
 
     def _refused(self, refusal: pb.SessionRefusal) -> None:
         ask = self._asks.pop(refusal.op, None)
         if ask is None:
             return
-        if ask.adopt and refusal.code in {5, _FAILED_PRECONDITION}:
+        if ask.adopt and refusal.code in _NO_MORE:
             self.answers.append((ask, LeaseLost(refusal.message, lease=ask.adopt, reason=refusal.reason.lower())))
             return
         retry_after = refusal.retry_after.ToNanoseconds() / SECOND if refusal.HasField("retry_after") else None
@@ -356,23 +289,6 @@ class Conversation:
             expected = place.expected.ToNanoseconds() / SECOND if place.HasField("expected") else None
             self.places.append((ask, place.ahead, expected))
 
-    def _told(self, result: pb.LeaseResult, now: int) -> None:
-        """What became of a lease, other than that it was given back as asked."""
-        if result.state == pb.LeaseResult.RENEWED:
-            held = self._held.get(result.lease_id)
-            if held is not None and self._keeping:
-                held.shorten(result.remaining.ToNanoseconds(), self._keeping[0])
-            return
-        self._returning.pop(result.lease_id, None)
-        held = self._held.pop(result.lease_id, None)
-        if held is not None:
-            self._lose(held, result.ended.reason if result.HasField("ended") else "unknown")
-
-    def _lose(self, held: Held, reason: str) -> None:
-        if held.state is State.HELD:  # and not just given back, which is on its way to us
-            held.state, held.reason = State.LOST, reason
-            self.losses.append(held)
-
     def _answer(self, ask: Ask, answer: Answer) -> None:
         """Answer for the daemon, which has not."""
         del self._asks[ask.op]
@@ -392,17 +308,17 @@ class Conversation:
 
     def next_deadline(self) -> int | None:
         """When `tick` must be called next, or a message may be due."""
-        at = min(self._loss_at, self._give_up_at)
-        if self._open:
-            at = min(at, self._keep_at if self._held else _NEVER, self._places_at)
-            if self.busy:
-                at = min(at, self._heard_at + (SILENCE if self._probed else PROBE))
-        return None if at >= _NEVER else at
+        may_speak = self._open and self._sent - self._handled < WINDOW
+        at = min(self._give_up_at, self.keeping.next_deadline(may_speak=may_speak))
+        if may_speak:
+            at = min(at, self._places_at)
+        if self._open and self.busy:
+            at = min(at, self._heard_at + (SILENCE if self._probed else PROBE))
+        return None if at >= NEVER else at
 
     def tick(self, now: int) -> tuple[bool, bool]:
         """Do what is due: whether to ask for a sign of life, and whether to give this connection up."""
-        if now >= self._loss_at:
-            self._look_at_leases(now)
+        self.keeping.look(now, self._heard_at, connected=self._open)
         if now >= self._give_up_at:
             self._look_at_asks(now)
         if not self._open or not self.busy:
@@ -415,46 +331,18 @@ class Conversation:
             return True, False
         return False, False
 
-    def _look_at_leases(self, now: int) -> None:
-        """Those past their deadline are lost, and so are those that the daemon may have taken for abandoned."""
-        first, shortest = _NEVER, _NEVER
-        alone = self._heard_at + (NOTICED if self._open else 0)
-        for held in list(self._held.values()):
-            until = held.until
-            if held.outlives is not None:
-                until = min(until, alone + _relied_on(held.outlives))
-            if until <= now:
-                del self._held[held.id]
-                self._lose(held, "unreachable")
-                continue
-            first = min(first, until)
-            if held.length is not None:
-                shortest = min(shortest, held.length)
-        self._loss_at, self._shortest = first, shortest
-        if not self._held:
-            self._keep_at = _NEVER
-        for lease_id, held in [*self._releases.items(), *self._returning.items()]:
-            if held.length is not None and held.until + held.length // 5 <= now:
-                # It has ended by itself by now.
-                self._releases.pop(lease_id, None)
-                self._returning.pop(lease_id, None)
-
     def _look_at_asks(self, now: int) -> None:
-        first = _NEVER
+        first = NEVER
         for ask in list(self._asks.values()):
             if ask.deadline is None:
                 continue
-            due = ask.deadline + (_LATE if ask.queued else 0)
+            due = ask.deadline
+            if ask.queued:
+                if ask.shape.wait is None:
+                    continue
+                due = ask.asked_at + ask.shape.wait + _LATE
             if due > now:
                 first = min(first, due)
                 continue
             self._answer(ask, Unavailable(f"{self._address}: the daemon does not answer", address=self._address))
         self._give_up_at = first
-
-
-def _relied_on(outlives: int | None) -> int:
-    """For how long after the daemon may have seen us go a lease is still ours for sure."""
-    return _NEVER if outlives is None else outlives - outlives // 10
-
-
-_KEEP_ALIVE_MESSAGE: Final = pb.SessionRequest(keep_alive=True).SerializeToString()

@@ -67,6 +67,10 @@ class Held:
         if self.length is not None:
             self.until = max(self.until, since + self.length - min(self.length // _MARGIN_SHARE, _MOST_MARGIN))
 
+    def ends_by(self, now: int) -> bool:
+        """Whether it has surely ended by itself."""
+        return self.length is not None and self.until + self.length // 2 <= now
+
     def shorten(self, length: int, since: int) -> None:
         """It has another length from now on, counted from ``since`` or later."""
         self.length = length

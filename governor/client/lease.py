@@ -127,7 +127,7 @@ class Lease:
         if held is not None and held.state is State.HELD and held.owner == self._link.pid:
             held.on_loss = None
             held.state = State.DETACHED
-            self._link.submit(lambda talk: talk.detach(held))
+            self._link.submit(lambda talk: talk.keeping.detach(held))
         return self.id
 
     def _submit(self, held: Held) -> None:
@@ -188,10 +188,11 @@ class AsyncLease(Lease):
             self._task.cancel(f"lease {self.id} is lost")
 
     def _leave(self, error: BaseException | None) -> None:
-        if self._cancelled and self._task is not None:
+        task, self._task = self._task, None  # a loss that is noticed after the block cancels nothing any more
+        if self._cancelled and task is not None:
             self._cancelled = False
-            self._task.uncancel()
-            if isinstance(error, asyncio.CancelledError):
+            others = task.uncancel()
+            if isinstance(error, asyncio.CancelledError) and not others:
                 self.check()
         super()._leave(error)
 

@@ -40,6 +40,8 @@ _PATH: Final = "/governor.v1.Governor/Session"
 _PATIENCE: Final = 5 * SECOND
 _FIRST_PAUSE: Final = SECOND // 20
 _LONGEST_PAUSE: Final = 2 * SECOND
+# A session that nothing has depended on for so long is ended, and its thread; the next ask begins anew.
+_IDLE: Final = 60 * SECOND
 _CHUNK: Final = 256 * 1024
 # What the daemon may leave unread before we take it for stuck and send no more.
 _MOST_OUT: Final = 1024 * 1024
@@ -83,6 +85,7 @@ class Link:
         self._greeted = False
         self._pause = 0
         self._next_try = 0
+        self._busy_at = time.monotonic_ns()
         self._poll = select.poll()
         self._talk = Conversation(
             client=self.name,
@@ -144,7 +147,7 @@ class Link:
             if end is not None:
                 with contextlib.suppress(OSError):
                     os.close(end.detach())
-        self._talk.forget("held by the parent process")
+        self._talk.keeping.disown()
         self._start_afresh()
 
     # --- the thread ---------------------------------------------------------------------------------------------
@@ -170,8 +173,12 @@ class Link:
                 self._wake()  # somebody asked while we were closing
 
     def _done(self) -> bool:
-        """Whether it was closed, and all is said."""
-        return self._closing and not self.inbox and (self._stream is None or not (self._talk.busy or self._stream.out))
+        """Whether it was closed and all is said, or nothing has depended on the daemon for long."""
+        if self.inbox:
+            return False
+        if self._closing:
+            return self._stream is None or not (self._talk.busy or self._stream.out)
+        return not self._talk.busy and time.monotonic_ns() - self._busy_at >= _IDLE
 
     def _turn(self) -> None:
         now = time.monotonic_ns()
@@ -181,7 +188,7 @@ class Link:
             if isinstance(work, Ask):
                 talk.ask(work)
             elif isinstance(work, Held):
-                talk.release(work)
+                talk.keeping.release(work)
             else:
                 work(talk)
         if self._stream is None and talk.busy and not self._closing and now >= self._next_try:
@@ -199,11 +206,15 @@ class Link:
     def _wait(self, now: int) -> None:
         """Sleep until something comes, or is due."""
         dues = [due for due in (self._talk.next_deadline(),) if due is not None]
+        if self._talk.busy:
+            self._busy_at = now
+        else:
+            dues.append(self._busy_at + _IDLE)
         if self._connecting_until:
             dues.append(self._connecting_until)
         if self._stream is None and self._talk.busy:
             dues.append(self._next_try)
-        timeout = None if not dues else max(0, -((now - min(dues)) // 1_000_000))
+        timeout = max(0, -((now - min(dues)) // 1_000_000)) if dues else None
         self._asleep = True
         if self.inbox or self._talk.answers:
             self._asleep = False
@@ -344,8 +355,8 @@ class Link:
             for ask, ahead, expected in places:
                 if ask.on_queued is not None:
                     ask.on_queued(ahead, expected)
-        if talk.losses:
-            losses, talk.losses = talk.losses, []
+        if talk.keeping.losses:
+            losses, talk.keeping.losses = talk.keeping.losses, []
             for held in losses:
                 _LOG.warning("lease %d on %s is lost: %s", held.id, ", ".join(n for n, _ in held.claims), held.reason)
                 if held.on_loss is not None:
@@ -365,7 +376,7 @@ class Link:
             except RuntimeError:  # the loop is closed, and nobody waits there
                 for _, answer in settled:
                     if isinstance(answer, Held):
-                        self._talk.release(answer)
+                        self._talk.keeping.release(answer)
 
 
 def _settle(settled: list[tuple[Ask, Answer]]) -> None:

@@ -12,6 +12,7 @@ from typing import Final, Literal
 from governor import __version__
 from governor.client import address
 from governor.client.asks import SECOND, Ask, Shape, claims_of, is_whole, nanos
+from governor.client.conversation import PATIENCE
 from governor.client.errors import GovernorError, UsageError
 from governor.client.held import Held
 from governor.client.link import Link, default_name
@@ -21,8 +22,6 @@ Unavail = Literal["raise", "wait", "allow"]
 _LOG: Final = logging.getLogger("governor.client")
 # An outage is a line now and then, not one for each ask.
 _TOLD_EVERY: Final = 10 * SECOND
-# How long an ask that may wait as long as the daemon lets it is given to get into line.
-_PATIENCE: Final = 5 * SECOND
 # Not to wait in line still takes the time of an answer.
 _LEAST: Final = SECOND
 
@@ -70,7 +69,7 @@ class Settings:
         if shape.wait is not None:
             deadline: int | None = now + (shape.wait or _LEAST)
         else:
-            deadline = None if patient else now + _PATIENCE
+            deadline = None if patient else now + PATIENCE
         return Ask(
             shape, _nobody, now, deadline, patient=patient and shape.wait != 0, fail_open=self.unavailable == "allow"
         )
@@ -111,7 +110,7 @@ class Settings:
         if not (is_whole(lease_id) and lease_id >= 1):
             raise UsageError(f"a lease id is a whole number from 1, not {lease_id!r}")
         now = time.monotonic_ns()
-        return Ask(Shape(()), _nobody, now, now + _PATIENCE, adopt=lease_id)
+        return Ask(Shape(()), _nobody, now, now + PATIENCE, adopt=lease_id)
 
     def let_through(self, error: GovernorError) -> None:
         """Somebody goes on without a permit: count it, and say so now and then."""

@@ -19,7 +19,7 @@ from h2.events import (
     TrailersReceived,
 )
 from h2.exceptions import H2Error
-from h2.settings import SettingCodes
+from h2.settings import SettingCodes, Settings
 
 # What may be under way to us unread. The daemon writes small messages and bounds what it keeps for us.
 _WINDOW: Final = 4 * 1024 * 1024
@@ -49,7 +49,9 @@ class Stream:
                 normalize_outbound_headers=False,
             )
         )
-        self._http.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: _WINDOW, SettingCodes.ENABLE_PUSH: 0})
+        self._http.local_settings = Settings(
+            client=True, initial_values={SettingCodes.INITIAL_WINDOW_SIZE: _WINDOW, SettingCodes.ENABLE_PUSH: 0}
+        )
         self._http.initiate_connection()
         self._http.increment_flow_control_window(_WINDOW)
         self._id = self._http.get_next_available_stream_id()

@@ -176,8 +176,8 @@ class Client:
             gate.release()
 
         ask.settle = settle
-        link.submit(ask)
         try:
+            link.submit(ask)
             gate.acquire()
         except BaseException:
             link.submit(lambda talk: talk.cancel(ask))
