@@ -104,9 +104,8 @@ class Keeping:
                 else:
                     given.releases.append(held.id)
             self._said.update(now_said)
-            self._unsaid = (
-                {} if len(now_said) == len(self._unsaid) else dict(islice(self._unsaid.items(), _MOST_SAID, None))
-            )
+            for lease_id in now_said:
+                del self._unsaid[lease_id]
             parts.append(given.SerializeToString())
         if self._detached:
             parts.append(pb.SessionRequest(detaches=self._detached).SerializeToString())
