@@ -21,7 +21,7 @@ SURELY_SHORT: Final = MAX_NAME_BYTES // 4
 # What google.protobuf.Duration allows: 10,000 years, and nanoseconds of the same sign.
 _MAX_SECONDS: Final = 315_576_000_000
 
-_OUTCOMES: Final = {
+OUTCOMES: Final = {
     pb.OUTCOME_UNSPECIFIED: Outcome.UNKNOWN,
     pb.OUTCOME_OK: Outcome.OK,
     pb.OUTCOME_BROKEN: Outcome.BROKEN,
@@ -82,7 +82,7 @@ def labels_of(labels: Mapping[str, str], field: str = "labels") -> tuple[tuple[s
 
 def outcome_of(number: pb.Outcome.ValueType, field: str = "outcome") -> Outcome:
     """How a pool's member was."""
-    outcome = _OUTCOMES.get(number)
+    outcome = OUTCOMES.get(number)
     if outcome is None:
         raise Malformed(field, "OUTCOME_OK, OUTCOME_BROKEN or OUTCOME_UNKNOWN", number)
     return outcome
@@ -94,6 +94,12 @@ def bounded(field: str, text: str, most: int, least: int = 0) -> None:
     if size > most or size < least:
         range_of = f"{least} to {most}" if least else f"at most {most}"
         raise Malformed(field, f"{range_of} bytes of text", size)
+
+
+def at_least(field: str, number: int, least: int) -> None:
+    """Refuse a number that is too small."""
+    if number < least:
+        raise Malformed(field, f"a number of at least {least}", number)
 
 
 def length_of(field: str, duration: Duration) -> Nanos:
