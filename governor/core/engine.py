@@ -195,9 +195,9 @@ class Engine:
                 wait = admission.longest_wait(ask.wants, event.wait)
                 if wait == 0:
                     return Denial(Reason.NONE_FREE, admission.blocker(ask.wants, now))
-                lending.register.join(ask, known, event.ticket)
-                latest = ask.since + admission.longest_wait(ask.wants, None)
-                lending.waiters.wait_until(ask, max(ask.deadline, min(now + wait, latest)))
+                # A reload may have lowered max_wait meanwhile, but the place is kept as long as anybody waits there.
+                latest = max(ask.since + admission.longest_wait(ask.wants, None), lending.waiters.latest(ask))
+                lending.wait_too(ask, event, min(now + wait, latest))
                 effects.append(Queued(event.ticket, *admission.standing(ask, now)))
             case Lease(end=None | EndReason.SPENT):
                 lending.register.join(ask, known, event.ticket)
@@ -216,8 +216,7 @@ class Engine:
                 pass
             case Ask():
                 effects.append(Abandoned(event.ticket, known.event.claims, now - known.since))
-                if lending.register.part(known, event.ticket):
-                    lending.leave(known)
+                lending.give_up(known, event.ticket)
             case Lease():
                 if lending.register.part(known.ask, event.ticket):
                     lending.end(known, EndReason.DISCONNECTED, None, now, effects)
@@ -290,11 +289,18 @@ class Engine:
             elif key < WAITS:
                 lending.touch(lending.resources.by_key(key))
             else:
-                ask = lending.waiters.by_key(key)
-                longest = admission.cap(ask.wants, ask.event.wait)
-                denial = Denial(Reason.WAIT_OVER, admission.blocker(ask.wants, due), longest=longest)
-                lending.deny(ask, denial, now, effects)
+                self._wait_over(lending.waiters.by_key(key), due, now, effects)
             lending.settle(due, now, effects)
+
+    def _wait_over(self, ticket: TicketId, due: Nanos, now: Nanos, effects: list[Effect]) -> None:
+        """One ticket has waited long enough; others that share its place go on."""
+        lending = self._lending
+        ask = lending.register.of_ticket(ticket)
+        assert isinstance(ask, Ask), "I6: a ticket that does not wait was due"
+        longest = admission.cap(ask.wants, lending.waiters.asked(ticket))
+        denial = Denial(Reason.WAIT_OVER, admission.blocker(ask.wants, due), longest=longest)
+        effects.append(Denied(ticket, denial, ask.event.claims, now - ask.since))
+        lending.give_up(ask, ticket)
 
     def _reconfigure(self, event: Reconfigure, now: Nanos, effects: list[Effect]) -> None:
         lending = self._lending
