@@ -117,12 +117,15 @@ class Lending:
 
     def orphan(self, lease: Lease, now: Nanos, effects: list[Effect]) -> None:
         """The holder of a live lease is gone: it ends now, after a grace, or when it would have."""
+        assert lease.deadline is not None, "a lease without a deadline lent nothing, so it does not live"
         grace = lease.grace
         if grace == 0:
             self.end(lease, EndReason.DISCONNECTED, Outcome.UNKNOWN, now, effects)
-        elif grace is not None and self.leases.orphan(lease, now + grace):
-            assert lease.deadline is not None, "a lease without a deadline lent nothing, so it does not live"
-            effects.append(LeaseOrphaned(lease.id, lease.deadline))
+        elif grace is not None:
+            deadline = min(lease.deadline, now + grace)
+            if lease.ends_as is not EndReason.DISCONNECTED or deadline < lease.deadline:
+                self.leases.move(lease, deadline, EndReason.DISCONNECTED)
+                effects.append(LeaseOrphaned(lease.id, deadline))
 
     def forget_request(self, lease_id: LeaseId) -> None:
         """Whoever asked for a lease that ended will not repeat the ask: its request id is free."""
