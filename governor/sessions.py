@@ -41,8 +41,9 @@ class Sessions:
         return session, False
 
     def close(self) -> None:
-        """See nothing more of what happens."""
-        self._driver.observers.remove(self._observe)
+        """See nothing more of what happens; safe twice."""
+        if self._observe in self._driver.observers:
+            self._driver.observers.remove(self._observe)
 
     def _observe(self, effects: Sequence[Effect]) -> None:
         """Tell whose lease has ended, and see how lines move; for most steps this is all there is to do."""

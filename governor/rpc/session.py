@@ -83,6 +83,10 @@ class SessionService:
         for stream in self._streams:
             stream.end(_STOPPING)
 
+    def close(self) -> None:
+        """After the last stream: see nothing more of what happens; safe twice."""
+        self._sessions.close()
+
     async def serve(self, _requests: object, context: Context) -> None:
         """One stream; not meant to be called by anybody but a server, or what stands in for one."""
         raw = await self._reading.message(context)
