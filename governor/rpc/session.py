@@ -176,8 +176,12 @@ class Stream:
     async def run(self, context: Context) -> status.Refusal | None:
         """Until either side ends it; why, if it is we who do."""
         session = self._session
-        writer = asyncio.create_task(self._write(context))
+        writer: asyncio.Task[None] | None = None
         try:
+            # On their own: else they go with the first answer or with the end, and an end that comes while the first
+            # answer is on its way would send them twice, and so nothing.
+            await context.send_initial_metadata(())
+            writer = asyncio.create_task(self._write(context))
             refusal = await self._listen(context)
             session.leave(self.outbox)
             if refusal is None:
@@ -191,7 +195,8 @@ class Stream:
             return refusal
         finally:
             session.leave(self.outbox, disconnected=self._end is not _STOPPING)
-            writer.cancel()
+            if writer is not None:
+                writer.cancel()
 
     async def _listen(self, context: Context) -> status.Refusal | None:
         while True:

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Final
+from itertools import count
+from typing import Any, Final
 
 from google.protobuf.duration_pb2 import Duration
 from grpc import aio
@@ -13,9 +14,12 @@ from tests.rpc.conftest import World
 
 INSTANCE: Final = "0123456789abcdef"
 
+_instances = count(1)
 
-def hello(client: str = "me", instance: str = INSTANCE, resume: str = "", held: Iterable[int] = ()) -> pb.Hello:
-    """Somebody who is in order."""
+
+def hello(client: str = "me", instance: str = "", resume: str = "", held: Iterable[int] = ()) -> pb.Hello:
+    """Somebody who is in order; another process each time, unless ``instance`` says which."""
+    instance = instance or f"{next(_instances):016}"
     return pb.Hello(client=client, instance=instance, pid=1, host="here", resume=resume, held=held)
 
 
@@ -37,6 +41,7 @@ class Peer:
 
     def __init__(self, governor: World) -> None:
         self.stream: aio.StreamStreamCall[pb.SessionRequest, pb.SessionResponse] = governor.stub.Session(timeout=60)
+        self.hello = pb.Hello()
         self.heard = pb.SessionResponse()
         self.messages: list[pb.SessionResponse] = []
         self._said = 0
@@ -45,7 +50,8 @@ class Peer:
     async def begin(cls, governor: World, said: pb.Hello | None = None, **more: object) -> "Peer":
         """One that has said hello, and more in the same message, and has been answered."""
         peer = cls(governor)
-        await peer.do(hello=said or hello(), **more)
+        peer.hello = said or hello()
+        await peer.do(hello=peer.hello, **more)
         return peer
 
     @property
@@ -84,14 +90,19 @@ class Peer:
 
     async def end(self) -> aio.AioRpcError | None:
         """How the daemon ends the stream, whatever it says before; None is well."""
-        async with asyncio.timeout(20):
-            try:
-                while await self.stream.read() is not aio.EOF:
-                    pass
-            except aio.AioRpcError as error:
-                return error
-        return None
+        return await ended(self.stream)
 
     def cut(self) -> None:
         """Go without a word."""
         self.stream.cancel()
+
+
+async def ended(stream: "aio.StreamStreamCall[Any, Any]") -> aio.AioRpcError | None:
+    """How a stream ends, whatever comes before; None is well."""
+    async with asyncio.timeout(20):
+        try:
+            while await stream.read() is not aio.EOF:
+                pass
+        except aio.AioRpcError as error:
+            return error
+    return None
