@@ -23,17 +23,22 @@ class Sessions:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._pace = Pace()
-        self._owners: dict[LeaseId, Session] = {}
-        self._shared = Shared(driver, self._pace, self._owners, self._forget)
+        # Whose each lease is that is anybody's.
+        self.owners: dict[LeaseId, Session] = {}
+        self._shared = Shared(driver, self._pace, self.owners, self._forget)
         self._by_id: dict[str, Session] = {}
         driver.observers.append(self._observe)
 
     def __len__(self) -> int:
         return len(self._by_id)
 
+    def find(self, session_id: str) -> Session | None:
+        """The one of this id, if it is remembered."""
+        return self._by_id.get(session_id)
+
     def of(self, hello: Hello) -> tuple[Session, bool]:
         """The session of whoever said hello, which is to `begin` now; whether it is the one to be resumed."""
-        known = self._by_id.get(hello.resume)
+        known = self.find(hello.resume)
         if known is not None and (known.client, known.instance) == (hello.client, hello.instance):
             return known, True
         session = Session(self._shared, secrets.token_hex(16), hello)
@@ -47,7 +52,7 @@ class Sessions:
 
     def _observe(self, effects: Sequence[Effect]) -> None:
         """Tell whose lease has ended, and see how lines move; for most steps this is all there is to do."""
-        owners = self._owners
+        owners = self.owners
         for effect in effects:
             if isinstance(effect, LeaseEnded):
                 owner = owners.pop(effect.lease, None)
