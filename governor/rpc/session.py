@@ -82,6 +82,7 @@ class SessionService:
         self._stopping = True
         for stream in self._streams:
             stream.end(_STOPPING)
+        self._reading.stop()
 
     def close(self) -> None:
         """After the last stream: see nothing more of what happens; safe twice."""
@@ -89,7 +90,7 @@ class SessionService:
 
     async def serve(self, _requests: object, context: Context) -> None:
         """One stream; not meant to be called by anybody but a server, or what stands in for one."""
-        raw = await self._reading.message(context)
+        raw = None if self._stopping else await self._reading.message(context)
         try:
             refusal = _STOPPING if self._stopping else await self._run(raw, context)
         except asyncio.CancelledError:
