@@ -5,7 +5,7 @@ from typing import cast
 import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import DecodeError
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from governor.core.types import SECOND, Claim, Denial
@@ -23,6 +23,7 @@ ACQUIRES = st.builds(
 PLAIN = pb.SessionAcquire(op=7, claims=[pb.Claim(resource="sem", permits=1)])
 
 
+@example([pb.SessionAcquire(op=1), pb.SessionAcquire()])
 @given(st.lists(ACQUIRES, max_size=5))
 def test_however_often_an_ask_is_read_it_says_the_same(acquires: list[pb.SessionAcquire]) -> None:
     """As one reader finds it that has read all before, and one that has read nothing."""
