@@ -92,14 +92,6 @@ class Stream:
             raise Ended(None, str(error)) from error
         self.out += self._http.data_to_send()
 
-    def finish(self) -> None:
-        """Say that no message follows."""
-        try:
-            self._http.end_stream(self._id)
-        except H2Error as error:
-            raise Ended(None, str(error)) from error
-        self.out += self._http.data_to_send()
-
     def receive(self, data: bytes) -> list[bytes]:
         """The whole messages that have come. Raises Ended after the last of them was returned."""
         try:
