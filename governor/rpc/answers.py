@@ -29,6 +29,9 @@ class Answers:
     def __init__(self) -> None:
         self._forms: dict[tuple[str, int, Nanos | None], _Form] = {}
 
+    def __len__(self) -> int:
+        return len(self._forms)
+
     def grant(self, op: int, granted: Granted, remaining: Nanos | None) -> bytes:
         """What was asked for as ``op`` is there."""
         grants = granted.grants

@@ -128,14 +128,14 @@ class Outbox:
 
     def _part(self) -> tuple[list[bytes], list[LeaseId]]:
         """The first of what there is."""
-        if self._released:
-            released, self._released = self._released[:_AT_ONCE], self._released[_AT_ONCE:]
-            self._unread -= len(released)
-            return [], released
         size = number = 0
         while number < len(self._entries) and size < _AT_ONCE:
             size += _size(self._entries[number])
             number += 1
+        if not number:
+            released, self._released = self._released[:_AT_ONCE], self._released[_AT_ONCE:]
+            self._unread -= len(released)
+            return [], released
         entries, self._entries = self._entries[:number], self._entries[number:]
         self._unread -= size
         return entries, []

@@ -83,6 +83,7 @@ class GrpcServer:
         self._reflection.stop()
         self._sessions.stop()
         await self._server.stop(grace)
+        self._sessions.close()
         for socket in self._sockets:
             socket.withdraw()
 

@@ -26,7 +26,8 @@ from governor.rpc.answers import Answers
 from governor.rpc.fields import OUTCOMES, Malformed
 from governor.rpc.outbox import Outbox
 from governor.rpc.reading import Reading
-from governor.sessions import MAX_WAITING, Hello, Session, Sessions
+from governor.session import MAX_WAITING, Hello, Session
+from governor.sessions import Sessions
 from governor.v1 import governor_pb2 as pb
 
 Context = aio.ServicerContext[bytes, bytes]
@@ -49,6 +50,7 @@ _SUPERSEDED: Final = status.Refusal(
 _STOPPING: Final = status.Refusal(
     grpc.StatusCode.UNAVAILABLE, "governor: stopping; connect again when it is back, and resume the session", ()
 )
+_UNDECODABLE: Final = status.refusal(translate.undecodable(pb.SessionRequest))
 _AGAIN: Final = status.refusal(Malformed("hello", "nothing: it is only in the first message of a stream").denial)
 
 
@@ -58,6 +60,7 @@ class SessionService:
     def __init__(self, driver: Driver) -> None:
         self._sessions = Sessions(driver)
         self._answers = Answers()
+        self._asks = requests.Asks()
         self._reading = Reading()
         self._streams: set[Stream] = set()
         self._start = secrets.token_hex(8)
@@ -66,7 +69,7 @@ class SessionService:
 
     def handler(self) -> "grpc.RpcMethodHandler[bytes, bytes]":
         """What a server is given for the method Session."""
-        return grpc.stream_stream_rpc_method_handler(self._serve)
+        return grpc.stream_stream_rpc_method_handler(self.serve)
 
     def drain(self) -> None:
         """Every session is told, also those that begin later; all of them go on."""
@@ -79,32 +82,57 @@ class SessionService:
         self._stopping = True
         for stream in self._streams:
             stream.end(_STOPPING)
+        self._reading.stop()
 
-    async def _serve(self, _requests: object, context: Context) -> None:
-        raw = await self._reading.message(context)
-        opened = self._open(raw) if not self._stopping else _STOPPING
-        refusal = opened if isinstance(opened, status.Refusal) else await self._run(opened, context)
+    def close(self) -> None:
+        """After the last stream: see nothing more of what happens; safe twice."""
+        self._sessions.close()
+
+    async def serve(self, _requests: object, context: Context) -> None:
+        """One stream; not meant to be called by anybody but a server, or what stands in for one."""
+        raw = None if self._stopping else await self._reading.message(context)
+        try:
+            refusal = _STOPPING if self._stopping else await self._run(raw, context)
+        except asyncio.CancelledError:
+            raise  # the client is gone, or gRPC cuts the stream off: there is nobody to tell
+        except aio.BaseError:
+            raise  # the transport's own: the stream has ended, and must not be touched any more
+        except Exception:  # noqa: BLE001 - the client is told and the log has all of it
+            _LOG.exception("Session failed")
+            refusal = status.FAULT
         if refusal is not None:
             await context.abort(refusal.code, refusal.message, refusal.metadata)
+
+    async def _run(self, raw: bytes | None, context: Context) -> status.Refusal | None:
+        """Until either side ends it; why, if it is we who do."""
+        stream = self._open(raw)
+        if isinstance(stream, status.Refusal):
+            return stream
+        self._streams.add(stream)
+        try:
+            return await stream.run(context)
+        finally:
+            self._streams.discard(stream)
 
     def _open(self, raw: bytes | None) -> "Stream | status.Refusal":
         if raw is None:
             return status.refusal(translate.NO_MESSAGE)
         try:
-            request = pb.SessionRequest.FromString(raw)
+            request = requests.Unopened.FromString(raw)
         except DecodeError:
-            return status.refusal(translate.undecodable(pb.SessionRequest))
+            return _UNDECODABLE
         hello = requests.hello(request)
         if isinstance(hello, Denial):
             return status.refusal(hello)
-        return self._begin(hello, request)
+        session, resumed = self._sessions.of(hello)
+        stream = Stream(session, self._asks, self._answers)
+        stream.outbox.say(self._welcome(session, resumed=resumed))
+        stream.begin(hello, request)
+        return stream
 
-    def _begin(self, hello: Hello, request: pb.SessionRequest) -> "Stream":
-        """A stream whose first message is still to be done."""
-        stream = Stream(self._answers, request)
-        stream.session, resumed = self._sessions.open(hello, stream.outbox)
+    def _welcome(self, session: Session, *, resumed: bool) -> pb.SessionResponse:
         welcome = pb.Welcome(
-            session=stream.session.id,
+            session=session.id,
             resumed=resumed,
             start=self._start,
             version=__version__,
@@ -114,29 +142,30 @@ class SessionService:
         first = pb.SessionResponse(welcome=welcome)
         if self._draining:
             first.notice.draining = True
-        stream.outbox.say(first)
-        return stream
-
-    async def _run(self, stream: "Stream", context: Context) -> status.Refusal | None:
-        self._streams.add(stream)
-        try:
-            return await stream.run(context)
-        finally:
-            self._streams.discard(stream)
+        return first
 
 
 class Stream:
     """One stream, from its hello on."""
 
-    session: Session
-
-    def __init__(self, answers: Answers, first: pb.SessionRequest) -> None:
+    def __init__(self, session: Session, asks: requests.Asks, answers: Answers) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._task = task
-        self._first = first
+        self._session = session
+        self._asks = asks
         self._end: status.Refusal | None = None
         self.outbox = Outbox(answers, overflowed=lambda: self.end(_SLOW), superseded=lambda: self.end(_SUPERSEDED))
+
+    def begin(self, hello: Hello, request: pb.SessionRequest) -> None:
+        """Do the first message."""
+        try:
+            self._session.begin(hello, self.outbox)
+            self._handle(request)
+            self._session.settle()
+        except BaseException:
+            self._session.leave(self.outbox)
+            raise
 
     def end(self, refusal: status.Refusal) -> None:
         """The client is told why, and nothing more."""
@@ -147,12 +176,14 @@ class Stream:
 
     async def run(self, context: Context) -> status.Refusal | None:
         """Until either side ends it; why, if it is we who do."""
-        session = self.session
-        writer = asyncio.create_task(self._write(context))
+        session = self._session
+        writer: asyncio.Task[None] | None = None
         try:
-            self._handle(session, self._first)
-            session.settle()
-            refusal = await self._listen(session, context)
+            # On their own: else they go with the first answer or with the end, and an end that comes while the first
+            # answer is on its way would send them twice, and so nothing.
+            await context.send_initial_metadata(())
+            writer = asyncio.create_task(self._write(context))
+            refusal = await self._listen(context)
             session.leave(self.outbox)
             if refusal is None:
                 self.outbox.close()
@@ -161,30 +192,26 @@ class Stream:
             if self._end is None or self._task.uncancel():
                 raise  # the client is gone, or gRPC cuts the stream off: there is nobody to tell
             return self._end
-        except aio.BaseError:
-            raise  # the transport's own: the stream has ended, and must not be touched any more
-        except Exception:  # noqa: BLE001 - the client is told and the log has all of it
-            _LOG.exception("Session failed")
-            return status.FAULT
         else:
             return refusal
         finally:
             session.leave(self.outbox, disconnected=self._end is not _STOPPING)
-            writer.cancel()
+            if writer is not None:
+                writer.cancel()
 
-    async def _listen(self, session: Session, context: Context) -> status.Refusal | None:
+    async def _listen(self, context: Context) -> status.Refusal | None:
         while True:
             # The stubs say bytes, but at the end of a stream it is aio.EOF.
             raw: object = await context.read()
             if not isinstance(raw, bytes):
                 return None
             try:
-                request = pb.SessionRequest.FromString(raw)
+                request = requests.Unopened.FromString(raw)
+                if request.HasField("hello"):
+                    return _AGAIN
+                self._handle(request)
             except DecodeError:
-                return status.refusal(translate.undecodable(pb.SessionRequest))
-            if request.HasField("hello"):
-                return _AGAIN
-            self._handle(session, request)
+                return _UNDECODABLE
 
     async def _write(self, context: Context) -> None:
         try:
@@ -193,8 +220,9 @@ class Stream:
         except aio.BaseError:
             pass  # the stream has ended, and its reader knows
 
-    def _handle(self, session: Session, request: pb.SessionRequest) -> None:
-        """All of one message; what it gives back is free for what it asks."""
+    def _handle(self, request: pb.SessionRequest) -> None:
+        """All of one message; what it gives back is free for what it asks. Raises DecodeError."""
+        session = self._session
         if cancels := request.cancels:
             session.cancel(cancels)
         if releases := request.releases:
@@ -205,12 +233,12 @@ class Stream:
             session.detach(cast("tuple[LeaseId, ...]", tuple(detaches)))
         for adopt in request.adopts:
             session.adopt(adopt.op, LeaseId(adopt.lease_id))
-        for acquire in request.acquires:
-            terms = requests.acquire(acquire)
+        for raw in cast("Sequence[bytes]", request.acquires):
+            op, terms = self._asks.read(raw)
             if isinstance(terms, Denial):
-                self.outbox.refused(acquire.op, terms)
+                self.outbox.refused(op, terms)
             else:
-                session.acquire(acquire.op, *terms)
+                session.acquire(op, *terms)
         if request.keep_alive:
             session.keep_alive()
         for op in request.places:
