@@ -12,12 +12,15 @@ from typing import Final
 from google.protobuf.duration_pb2 import Duration
 
 from governor.core.effects import Granted, LeaseResult
-from governor.core.types import Denial, LeaseId, Nanos
+from governor.core.types import Denial, LeaseId, Nanos, Reason
 from governor.rpc import status, translate
+from governor.session import MAX_WAITING
 from governor.v1 import governor_pb2 as pb
 
 # One for each resource, number of permits and length, of which programs use few. When full, all are made anew.
 MAX_FORMS: Final = 1024
+
+_CROWDED: Final = f"session: {MAX_WAITING} of its asks wait already; try again when some are answered, or cancel some"
 
 # An answer with one grant, and the two parts of it that change.
 _Form = tuple[pb.SessionResponse, pb.SessionGrant, pb.Lease]
@@ -62,6 +65,13 @@ class Answers:
             retry_after=_duration(status.retry_after(denial)),
             waited=_duration(waited or None),
         )
+        return pb.SessionResponse(refusals=[made]).SerializeToString()
+
+    @staticmethod
+    def crowded(op: int) -> bytes:
+        """It is not, for its session has enough that wait. As of a line that is full, but of no resource's."""
+        reason = Reason.LINE_FULL
+        made = pb.SessionRefusal(op=op, code=status.TABLE[reason].code.value[0], reason=reason.name, message=_CROWDED)
         return pb.SessionResponse(refusals=[made]).SerializeToString()
 
     @staticmethod

@@ -219,6 +219,9 @@ class Stream:
                 await context.write(message)
         except aio.BaseError:
             pass  # the stream has ended, and its reader knows
+        except Exception:  # noqa: BLE001 - as in `serve`
+            _LOG.exception("Session failed to answer")
+            self.end(status.FAULT)
 
     def _handle(self, request: pb.SessionRequest) -> None:
         """All of one message; what it gives back is free for what it asks. Raises DecodeError."""

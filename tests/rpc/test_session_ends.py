@@ -11,6 +11,8 @@ import pytest
 
 from governor.core.kinds.semaphore import SemaphoreSpec
 from governor.core.types import SECOND
+from governor.rpc.outbox import Outbox
+from governor.session import Session
 from tests.rpc.conftest import MAX_WAITERS, RESOURCES, World, declared, until, world
 from tests.rpc.peer import Peer, hello, want
 
@@ -169,6 +171,29 @@ async def test_a_stop_ends_every_stream_and_leaves_leases_alone(governor: World)
         assert error.code() is grpc.StatusCode.UNAVAILABLE
         assert "stopping" in (error.details() or "")
     assert governor.in_use("at-once") == 2
+
+
+@pytest.mark.parametrize("fault", ["keep_alive", "grant"])
+async def test_a_fault_of_its_own_ends_that_session_alone(
+    governor: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fault: str
+) -> None:
+    """It says so, its log has the rest, what it held goes as if its client had gone, and others are unharmed."""
+    other = await Peer.begin(governor, acquires=[want(1, "grace")])
+    peer = await Peer.begin(governor, acquires=[want(1, "at-once")])
+
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError("a bug")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Session if fault == "keep_alive" else Outbox, {"grant": "_take"}.get(fault, fault), fails)
+        await peer.say(keep_alive=True)
+        error = await peer.end()
+
+    assert error is not None
+    assert error.code() is grpc.StatusCode.INTERNAL
+    assert "a bug" in caplog.text
+    await until(lambda: governor.in_use("at-once") == 0)
+    assert len((await other.do(acquires=[want(2, "grace")])).grants) == 1
 
 
 @pytest.mark.parametrize("seed", range(8))

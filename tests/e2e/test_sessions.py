@@ -1,13 +1,16 @@
-"""Programs with a session that are killed or stopped: what they held goes as its resource says, and their places go."""
+"""Programs with a session that are killed or stopped, and a daemon that is: what becomes of what was held."""
 
 import signal
 import time
+from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
+import grpc
 import pytest
 
+from governor.v1 import governor_pb2 as pb
 from tests.e2e.client import Client, ask
-from tests.e2e.conftest import Spawn
+from tests.e2e.conftest import Connect, Spawn, Start
 from tests.e2e.process import Daemon, until
 
 if TYPE_CHECKING:
@@ -93,6 +96,29 @@ def test_a_client_that_just_stops_is_noticed(daemon: Daemon, me: Client, spawn: 
     assert me.counts("idle") == (1, 0)
     idle.kill()
     until(lambda: me.counts("idle") == (0, 0), "the last has ended")
+
+
+def test_a_daemon_that_stops_tells_its_sessions_and_waits_for_their_leases(start: Start, connect: Connect) -> None:
+    """Waiters are refused; when the last lease is back it ends the streams and itself, long before it would have to."""
+    daemon = start("semaphores: {last: {permits: 1}}\n", drain="1h")
+    said: SimpleQueue[pb.SessionRequest | None] = SimpleQueue()
+    asks = [pb.SessionAcquire(op=op, claims=[pb.Claim(resource="last", permits=1)]) for op in (1, 2)]
+    said.put(pb.SessionRequest(hello=pb.Hello(client="me", instance="0123456789abcdef"), acquires=asks))
+
+    heard = connect(daemon).stub.Session(iter(said.get, None))
+    (grant,) = next(heard).grants
+
+    daemon.signal(signal.SIGTERM)
+
+    told = next(heard)
+    assert told.notice.draining
+    assert [(refusal.op, refusal.reason) for refusal in told.refusals] == [(2, "DRAINING")]
+    said.put(pb.SessionRequest(releases=[grant.lease.id]))
+    assert list(next(heard).released) == [grant.lease.id]
+    with pytest.raises(grpc.RpcError) as ended:
+        next(heard)
+    assert ended.value.code() is grpc.StatusCode.UNAVAILABLE
+    assert daemon.exit_code() == 0
 
 
 def _address(daemon: Daemon, transport: str) -> str:
