@@ -61,6 +61,8 @@ class Driver:
         self._last_ticket = 0
         self._timer: Timer | None = None
         self._timer_at: Nanos = 0
+        # The instant of the last step: what it granted has its whole length left by then.
+        self.stepped_at: Nanos = 0
         self.observers: list[Callable[[Sequence[Effect]], None]] = []
         self.lag_observers: list[Callable[[Nanos], None]] = []
 
@@ -169,7 +171,8 @@ class Driver:
 
     def _step(self, event: Event) -> list[Effect]:
         """One step of the engine, and all that follows from it but the answer to whoever called."""
-        effects = self._engine.handle(event, now=self._clock.now())
+        self.stepped_at = now = self._clock.now()
+        effects = self._engine.handle(event, now=now)
         if self._callers:
             for effect in effects:
                 if isinstance(effect, (Granted, Denied)):
