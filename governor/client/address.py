@@ -57,9 +57,10 @@ def find(address: str | None = None) -> Address:
         >>> find("[::1]:7411").host
         '::1'
     """
-    text = address if address is not None else os.environ.get(VARIABLE, "")
-    if text:
-        return parse(text)
+    if address is not None:
+        return parse(address)
+    if said := os.environ.get(VARIABLE):
+        return parse(said)
     if Path(SOCKET).is_socket():
         return parse(f"unix:{SOCKET}")
     return parse(TCP)

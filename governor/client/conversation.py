@@ -158,7 +158,10 @@ class Conversation:
             return None
         first = self._sent == 0
         places = self._to_be_placed(now)
-        if not (first or places or self._unsent or self._cancels or self.keeping.wants_to_speak(now)):
+        unsent = self._unsent
+        while unsent and unsent[0].given_up:
+            unsent.popleft()
+        if not (first or places or unsent or self._cancels or self.keeping.wants_to_speak(now)):
             return None
         self._sent += 1
         parts: list[bytes] = []

@@ -173,8 +173,10 @@ class Keeping:
         if result.state == pb.LeaseResult.RENEWED:
             held = self._held.get(result.lease_id)
             if held is not None and self._keeping:
-                held.shorten(result.remaining.ToNanoseconds(), self._keeping[0])
+                since = self._keeping[0]
+                held.shorten(result.remaining.ToNanoseconds(), since)
                 self._shortest = min(self._shortest, held.length or NEVER)
+                self._keep_at = min(self._keep_at, since + self._pause())
             return
         self._said.pop(result.lease_id, None)
         held = self._held.pop(result.lease_id, None)

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 from governor.client.asks import SECOND
-from governor.client.errors import LeaseLost
+from governor.client.errors import LeaseLost, UsageError
 from governor.client.held import Held, Member, State
 from governor.v1 import governor_pb2 as pb
 
@@ -108,9 +108,14 @@ class Lease:
 
         Args:
             outcome: How its pool members were: ``broken`` ones are kept out for a while.
+
+        Raises:
+            UsageError: There is no such outcome.
         """
         held = self._held
-        code = _OUTCOMES[outcome]
+        code = _OUTCOMES.get(outcome)
+        if code is None:
+            raise UsageError(f'an outcome is "ok", "broken" or "unknown", not {outcome!r}')
         self._stop_watching()
         if held is not None and held.state is State.HELD and held.owner == self._link.pid:
             held.outcome = code
