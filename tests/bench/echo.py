@@ -29,7 +29,7 @@ async def _echo(request: bytes, _: aio.ServicerContext[bytes, bytes]) -> bytes:
 async def _agree(_: object, context: aio.ServicerContext[bytes, bytes]) -> None:
     """A session of a daemon that grants everything, and does nothing for it."""
     handled = lease = 0
-    while isinstance(raw := await context.read(), bytes):
+    while (raw := await _next(context)) is not None:
         request = pb.SessionRequest.FromString(raw)
         handled += 1
         answer = pb.SessionResponse(handled=handled, released=request.releases, kept_alive=request.keep_alive)
@@ -43,6 +43,14 @@ async def _agree(_: object, context: aio.ServicerContext[bytes, bytes]) -> None:
             granted.remaining.seconds = 3600
             granted.grants.add(resource=acquire.claims[0].resource, permits=1)
         await context.write(answer.SerializeToString())
+
+
+async def _next(context: aio.ServicerContext[bytes, bytes]) -> bytes | None:
+    try:
+        raw: object = await context.read()
+    except asyncio.CancelledError:  # the client hung up; let out, it would be a traceback
+        return None
+    return raw if isinstance(raw, bytes) else None
 
 
 async def _serve() -> None:
@@ -64,6 +72,9 @@ async def _serve() -> None:
     asyncio.get_running_loop().add_reader(sys.stdin, ended.set)
     await ended.wait()
     await server.stop(None)
+    # A task of grpc's that is cancelled says so, with a traceback.
+    if others := asyncio.all_tasks() - {asyncio.current_task()}:
+        await asyncio.wait(others, timeout=0.5)
 
 
 if __name__ == "__main__":

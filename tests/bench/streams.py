@@ -4,8 +4,10 @@ It knows how messages travel. It must never know a client's rules: whoever drive
 """
 
 import asyncio
+import time
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from secrets import token_hex
 from typing import Final, Self
 
@@ -13,6 +15,9 @@ from governor.v1 import governor_pb2 as pb
 from tests.bench.frames import DATA, END_HEADERS, HEADERS, Connection, frame, framed, head
 
 PATH: Final = "/governor.v1.Governor/Session"
+
+# How many round trips tell how long one takes.
+TIMES: Final = 300
 
 Hear = Callable[[pb.SessionResponse], None]
 
@@ -30,9 +35,10 @@ class Streams(Connection):
         self._waiting: deque[tuple[int, bytes]] = deque()
 
     @classmethod
-    async def connect(cls, port: int) -> Self:
-        """To a server on this machine."""
-        _, connection = await asyncio.get_running_loop().create_connection(cls, "127.0.0.1", port)
+    async def connect(cls, address: str) -> Self:
+        """To a host:port."""
+        host, _, port = address.rpartition(":")
+        _, connection = await asyncio.get_running_loop().create_connection(cls, host, int(port))
         return connection
 
     def begin(self, hear: Hear, **fields: object) -> int:
@@ -68,3 +74,34 @@ class Streams(Connection):
     def on_end(self, stream: int, trailers: bytes) -> None:
         """No session of ours ends."""
         raise RuntimeError(f"session {stream} was ended: {trailers!r}")
+
+
+async def trips(streams: Streams) -> list[float]:
+    """Seconds from saying nothing on a session to being told that it was handled, again and again."""
+    handled = asyncio.Event()
+
+    def hear(said: pb.SessionResponse) -> None:
+        if said.handled:
+            handled.set()
+
+    session = streams.begin(hear)
+    took = []
+    for _ in range(TIMES):
+        await handled.wait()
+        handled.clear()
+        began = time.perf_counter()
+        streams.say(session, pb.SessionRequest())
+        await handled.wait()
+        took.append(time.perf_counter() - began)
+        handled.set()
+    return took
+
+
+@asynccontextmanager
+async def connected(address: str) -> AsyncIterator[Streams]:
+    """A connection for as long as the block."""
+    streams = await Streams.connect(address)
+    try:
+        yield streams
+    finally:
+        streams.close()
