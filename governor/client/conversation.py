@@ -167,7 +167,7 @@ class Conversation:
         parts: list[bytes] = []
         if first:
             self._hello.held[:] = self.keeping.claimed
-            self.keeping.greet(now)
+            self.keeping.greet(self._sent, now)
             parts.append(pb.SessionRequest(hello=self._hello).SerializeToString())
         if self._cancels:
             parts.append(pb.SessionRequest(cancels=self._cancels[:_MOST_CANCELS]).SerializeToString())

@@ -91,7 +91,7 @@ def test_a_grant_to_an_ask_that_was_repeated_is_made_firm_at_once() -> None:
     assert message.keep_alive
     assert remaining(scene, held) == pytest.approx(9)
     scene.wait(0.5)
-    scene.hear(kept_alive())
+    scene.hear(kept_alive(), handled(scene.talk._sent))
     assert remaining(scene, held) == pytest.approx(8.5)
 
 
@@ -108,6 +108,23 @@ def test_a_keep_alive_counts_from_when_it_was_sent() -> None:
     scene.hear(kept_alive(), handled(scene.talk._sent - 1))
 
     assert remaining(scene, held) == pytest.approx(2.7 - 1.5)
+    scene.hear(kept_alive(), handled(scene.talk._sent))
+    assert remaining(scene, held) == pytest.approx(2.7 - 0.5)
+
+
+def test_keep_alives_that_are_done_together_all_count() -> None:
+    """The daemon says so once. If one were left over, each answer from then on would count for the one before it."""
+    scene = Scene()
+    scene.greeted()
+    held = scene.held(length=3)
+    said = scene.run(2)
+    assert [message.keep_alive for message in said] == [True, True]
+    scene.hear(kept_alive(), handled(scene.talk._sent))
+    assert remaining(scene, held) == pytest.approx(2.7)
+
+    (third,) = scene.run(1)
+    assert third.keep_alive
+    scene.wait(0.5)
     scene.hear(kept_alive(), handled(scene.talk._sent))
     assert remaining(scene, held) == pytest.approx(2.7 - 0.5)
 
