@@ -223,6 +223,9 @@ class Conversation:
 
     def heard(self, now: int) -> None:
         """Some sign of life came."""
+        # A process that was stopped finds what came meanwhile. Nothing says how old it is, so what the daemon may have
+        # taken for abandoned by now is lost, whatever is read next.
+        self.keeping.look(now, self._heard_at, connected=self._welcome)
         self._heard_at = now
         self._probed = False
 

@@ -542,6 +542,20 @@ def test_a_quiet_session_is_heard_of_often_enough_to_survive_a_break() -> None:
     assert scene.lost == []
 
 
+def test_what_came_while_we_were_stopped_revives_nothing() -> None:
+    """A ping may lie there since before the daemon took us for gone, and lent our lease to somebody else."""
+    scene = Scene()
+    scene.greeted(on_disconnect=2)
+    gone = scene.held(1, length=60)
+    kept = scene.held(2, length=60, keeps=True)
+    scene.wait(20)
+    scene.talk.heard(scene.now)
+    scene.tick()
+
+    assert scene.lost == [gone]
+    assert kept.state is State.HELD
+
+
 def test_a_lease_that_ends_with_the_stream_is_lost_with_it() -> None:
     """Its resource says so: nobody could come back for it."""
     scene = Scene()
