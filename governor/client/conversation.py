@@ -96,8 +96,10 @@ class Conversation:
             self._places_at = min(self._places_at, ask.asked_at)
 
     def cancel(self, ask: Ask) -> None:
-        """Nobody waits for this ask any more; what it was granted meanwhile is given back."""
-        if ask.held is not None:
+        """Nobody waits for this ask any more; what it was granted meanwhile is given back, what it adopted let go."""
+        if ask.held is not None and ask.adopt:
+            self.keeping.detach(ask.held)
+        elif ask.held is not None:
             ask.held.state = State.RELEASED
             self.keeping.release(ask.held)
         elif self._asks.pop(ask.op, None) is not None:
@@ -319,7 +321,10 @@ class Conversation:
     def _leave(self, ask: Ask) -> None:
         """Nobody waits for it any more: have it leave the line, or never get there."""
         ask.given_up = True
-        if ask.message:
+        if ask.message and ask.adopt:
+            # Not given back: it is as if nobody had tried, and whoever tries again finds it.
+            self.keeping.let_go(ask.adopt)
+        elif ask.message:
             self._cancels.append(ask.op)
         elif len(self._unsent) > 2 * len(self._asks) + _MOST_GIVEN_UP:
             # It is skipped when its turn comes, but that may take as long as the daemon is away.

@@ -37,7 +37,7 @@ class Keeping:
         self._said: dict[int, Held] = {}
         # Let go by the program, with the number of the message that says so; 0 while none does.
         self._detached: dict[int, int] = {}
-        # The keep-alives under way, oldest first: the message that each is in, and when that was sent. The hello is one.
+        # The keep-alives under way, oldest first: the message each is in, and when that was sent. The hello is one.
         self._keeping: deque[tuple[int, int]] = deque()
         self._keep_at = NEVER
         self._shortest = NEVER
@@ -80,6 +80,11 @@ class Keeping:
             del self._held[held.id]
             held.state = State.DETACHED
             self._detached[held.id] = 0
+
+    def let_go(self, lease_id: int) -> None:
+        """Somebody gave up adopting it: it is nobody's, unless it is held."""
+        if lease_id not in self._held:
+            self._detached[lease_id] = 0
 
     def disown(self) -> None:
         """Another process has all of them: we are a fork of it."""

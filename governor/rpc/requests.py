@@ -25,7 +25,7 @@ MAX_BYTES: Final = 256
 _OP_TAG: Final = pb.SessionAcquire.OP_FIELD_NUMBER << 3
 _MORE: Final = 0x80
 _LARGEST_OP: Final = 2**63 - 1
-# The last byte of an op begins no further than this: whoever goes on is not read on, which would cost more with each byte.
+# The last byte of an op begins no further than this. To read on would cost more with each byte.
 _LAST_SHIFT: Final = 63
 
 

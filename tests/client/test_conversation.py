@@ -758,3 +758,41 @@ def test_an_adopted_lease_is_held_like_any_other() -> None:
     assert held.claims == (("y", 4),)
     scene.hear(ended(77, "revoked"))
     assert held.state is State.LOST
+
+
+@pytest.mark.parametrize("when", ["sent", "adopted", "answered", "away"])
+def test_an_adoption_that_is_given_up_leaves_a_lease_as_it_was(when: str) -> None:
+    """Nobody keeps it alive, and nobody gives it back: whoever tries again finds it."""
+    scene = Scene()
+    scene.greeted()
+    ask = scene.adopt(77)
+    scene.said()
+    if when == "answered":
+        scene.hear(granted(ask, 77))
+    if when == "away":
+        said = scene.run(5.5)
+        assert isinstance(scene.answer(ask), Unavailable)
+    else:
+        scene.talk.cancel(ask)
+        said = scene.said()
+    if when == "adopted":
+        scene.hear(granted(ask, 77))
+    (message,) = said
+    scene.hear(handled(scene.talk._sent))
+
+    assert list(message.detaches) == [77]
+    assert (list(message.releases), list(message.cancels)) == ([], [])
+    assert not scene.busy()
+
+
+def test_an_adoption_from_oneself_that_is_given_up_changes_nothing() -> None:
+    """It is held as before, and the daemon must go on to renew it."""
+    scene = Scene()
+    scene.greeted()
+    held = scene.held(5)
+    ask = scene.adopt(5)
+    scene.said()
+    scene.talk.cancel(ask)
+
+    assert scene.said() == []
+    assert held.state is State.HELD

@@ -87,7 +87,7 @@ def test_what_ends_too_soon_cannot_be_read(raw: bytes) -> None:
 
 
 def test_an_op_without_an_end_is_not_read_to_its_end() -> None:
-    """Each byte more would make a longer number: a quarter of a megabyte of them would hold up everybody for seconds."""
+    """Each byte more would make a longer number: a quarter of a megabyte of them holds up everybody for seconds."""
     assert requests._op(b"\x08" + b"\xff" * 2**22) == (0, b"")
     assert requests._op(b"\x08" + b"\xff" * 8 + b"\x7f" + b"rest") == (2**63 - 1, b"rest")
 
