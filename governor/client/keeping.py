@@ -20,9 +20,10 @@ NOTICED: Final = 4 * SECOND
 
 _OFTEN_ENOUGH: Final = 10 * SECOND
 _TOO_OFTEN: Final = SECOND // 20
-# So many ids fit into one message. Who holds more loses the rest when a connection breaks.
-_MOST_CLAIMED: Final = 20_000
-_MOST_SAID: Final = 5_000
+# In one message. Who holds more loses the rest when a connection breaks. Each may be answered by its end, and all
+# answers to what is under way must be less than the daemon lets lie unread.
+_MOST_CLAIMED: Final = 10_000
+_MOST_SAID: Final = 2_000
 _KEEP_ALIVE: Final = pb.SessionRequest(keep_alive=True).SerializeToString()
 
 
@@ -85,6 +86,13 @@ class Keeping:
         """Somebody gave up adopting it: it is nobody's, unless it is held."""
         if lease_id not in self._held:
             self._detached[lease_id] = 0
+
+    def fail(self) -> None:
+        """Nobody keeps them alive any more."""
+        for held in self._held.values():
+            self._lose(held, "unreachable")
+        self._unsaid.update(self._held)
+        self._held.clear()
 
     def disown(self) -> None:
         """Another process has all of them: we are a fork of it."""

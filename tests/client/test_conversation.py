@@ -143,6 +143,28 @@ def test_a_large_batch_is_cut_into_messages() -> None:
     assert ops == [ask.op for ask in asks]
 
 
+def test_no_answer_to_what_is_under_way_is_one_too_many_for_the_daemon() -> None:
+    """It cuts off whom it has more to tell than 16,384 answers; to come back and ask for the same would never end."""
+    scene = Scene()
+    scene.greeted()
+    for number in range(9000):
+        scene.held(number + 1)
+    for held in list(scene.talk.keeping._held.values())[:6000]:
+        scene.release(held)
+    for _ in range(9000):
+        scene.ask("x" * 256)
+    scene.break_off()
+    scene.connect()
+    said = scene.said()
+
+    answers = 0
+    for request in said:
+        # A refusal has the name of its resource, in its words too: more than twice 256 bytes, which counts for three.
+        answers += len(request.hello.held) + len(request.releases) + 3 * len(request.acquires) + 2
+    assert len(said) == 2
+    assert answers < 16_384
+
+
 def test_the_largest_hello_is_one_that_the_daemon_takes() -> None:
     """After a break: many leases to claim, many to give back, many asks to repeat, and many to cancel."""
     scene = Scene()

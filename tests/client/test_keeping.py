@@ -556,6 +556,22 @@ def test_what_came_while_we_were_stopped_revives_nothing() -> None:
     assert kept.state is State.HELD
 
 
+def test_whoever_does_not_greet_us_keeps_no_lease() -> None:
+    """It may send us away again and again: each time it is heard of, and knows nothing of what we hold."""
+    scene = Scene()
+    scene.greeted(on_disconnect=2)
+    gone = scene.held(1, length=60)
+    for _ in range(3):
+        scene.break_off()
+        scene.wait(1)
+        scene.connect()
+        scene.said()
+        scene.talk.heard(scene.now)
+        scene.tick()
+
+    assert scene.lost == [gone]
+
+
 def test_a_lease_that_ends_with_the_stream_is_lost_with_it() -> None:
     """Its resource says so: nobody could come back for it."""
     scene = Scene()
