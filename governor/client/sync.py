@@ -94,7 +94,7 @@ class Client:
             UsageError: The ask makes no sense.
 
         Example:
-            >>> with gov.acquire("orders-db", wait=5) as lease:  # doctest: +SKIP
+            >>> with gov.acquire("orders-db", wait=5) as lease:
             ...     connect(lease.member.attributes["endpoint"])
         """
         ask = self._settings.ask(claims, permits, wait=wait, lease=lease, labels=labels)
@@ -116,6 +116,12 @@ class Client:
             NotGranted: It will never be.
             Unavailable: The daemon cannot be reached.
             UsageError: The ask makes no sense.
+
+        Example:
+            >>> if lease := gov.try_acquire("orders-db"):
+            ...     with lease:
+            ...         print("ours")
+            ours
         """
         try:
             return self.acquire(claims, permits, wait=0, lease=lease, labels=labels, on_loss=on_loss)
@@ -127,9 +133,20 @@ class Client:
     def adopt(self, lease_id: int, *, on_loss: Callable[[Lease], None] | None = None) -> Lease:
         """Keep alive, and give back, a lease that was detached here or elsewhere.
 
+        Args:
+            lease_id: What `Lease.detach` returned.
+            on_loss: As of `acquire`.
+
         Raises:
             LeaseLost: It has ended, or never was.
-            Unavailable: The daemon cannot be reached.
+            Unavailable: The daemon cannot be reached; the lease is as it was.
+            UsageError: It is no lease id.
+
+        Example:
+            >>> number = gov.acquire("orders-db").detach()
+            >>> with gov.adopt(number) as lease:
+            ...     lease.claims
+            {'orders-db': 1}
         """
         return self._wait(self._settings.adoption(lease_id), on_loss)
 
@@ -142,16 +159,27 @@ class Client:
         lease: float | None = None,
         on_loss: Callable[[Lease], None] | None = None,
     ) -> Callable[[Callable[P, T]], Callable[P, T]]:
-        """A decorator: each call of the function is made under a lease of its own.
+        """A decorator: each call of the function is made under a lease of its own, with the arguments of `acquire`.
+
+        A call raises what `acquire` raises.
+
+        Raises:
+            UsageError: It is a coroutine function, or one that yields: it would have given back the lease before it
+                began to run.
 
         Example:
-            >>> @gov.limit("payments-api", wait=10)  # doctest: +SKIP
-            ... def charge(order): ...
+            >>> @gov.limit("payments-api", wait=10)
+            ... def charge(order):
+            ...     return f"charged {order}"
+            >>> charge(7)
+            'charged 7'
         """
 
         def decorate(function: Callable[P, T]) -> Callable[P, T]:
             if inspect.iscoroutinefunction(function):
                 raise UsageError(f"{function.__qualname__} is a coroutine function: limit it by an AsyncClient")
+            if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+                raise UsageError(f"{function.__qualname__} yields: acquire within it, for as long as it is to be held")
 
             @functools.wraps(function)
             def limited(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -163,7 +191,7 @@ class Client:
         return decorate
 
     def close(self) -> None:
-        """Give back what is held, and hang up; the next ask begins anew."""
+        """Give back what is held, and hang up; waits for half a second at most. The next ask begins anew."""
         self._settings.link.close()
 
     def _wait(self, ask: Ask, on_loss: Callable[[Lease], None] | None) -> Lease:
