@@ -68,11 +68,10 @@ class AsyncClient:
         """As `Client.acquire`, to be awaited or used in ``async with``.
 
         ``on_loss``: called with the lease, in the event loop, when it is lost; ``"cancel"`` cancels the task that
-        acquired it, and leaving the block raises `LeaseLost`.
+        acquired it, and leaving the block raises `LeaseLost`. ``on_queued``: called in the event loop, too.
         """
         ask = self._settings.ask(claims, permits, wait=wait, lease=lease, labels=labels)
-        if on_queued is not None:
-            ask.on_queued = on_queued
+        ask.on_queued = on_queued
         return Acquiring(self._settings, ask, on_loss)
 
     async def try_acquire(

@@ -5,8 +5,8 @@ It knows how a thread waits. It must never know how an answer comes.
 
 import functools
 import inspect
-import threading
 from collections.abc import Callable, Mapping
+from queue import SimpleQueue
 from types import TracebackType
 from typing import ParamSpec, Self, TypeVar, cast
 
@@ -18,6 +18,9 @@ from governor.client.settings import Settings, Unavail
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+# How many come before an ask in line, and the seconds that it is likely to take yet.
+_Place = tuple[int, float | None]
 
 
 class Client:
@@ -82,8 +85,8 @@ class Client:
             lease: Seconds for which it is lent if this process dies; None: as the resource says.
             labels: Free words about this ask, kept with its lease.
             on_loss: Called with the lease, in a thread of its own, when it is lost.
-            on_queued: Called about once a second while in line with how many come before, and the seconds it is
-                likely to take yet (None: not known). It must be quick: it holds up the client's thread.
+            on_queued: Called about once a second while in line, in this thread, with how many come before and the
+                seconds that it is likely to take yet (None: not known). What it raises ends the wait.
 
         Returns:
             The lease: use it as a block, or release it.
@@ -98,8 +101,7 @@ class Client:
             ...     connect(lease.member.attributes["endpoint"])
         """
         ask = self._settings.ask(claims, permits, wait=wait, lease=lease, labels=labels)
-        ask.on_queued = on_queued
-        return self._wait(ask, on_loss)
+        return self._wait(ask, on_loss, on_queued)
 
     def try_acquire(
         self,
@@ -194,28 +196,25 @@ class Client:
         """Give back what is held, and hang up; waits for half a second at most. The next ask begins anew."""
         self._settings.link.close()
 
-    def _wait(self, ask: Ask, on_loss: Callable[[Lease], None] | None) -> Lease:
+    def _wait(self, ask: Ask, on_loss: Callable[[Lease], None] | None, on_queued: OnQueued | None = None) -> Lease:
         link = self._settings.link
-        gate = threading.Lock()
-        gate.acquire()
-        answers: list[Held | GovernorError] = []
-
-        def settle(answer: Held | GovernorError) -> None:
-            answers.append(answer)
-            gate.release()
-
-        ask.settle = settle
+        told: SimpleQueue[Held | GovernorError | _Place] = SimpleQueue()
+        ask.settle = told.put
+        if on_queued is not None:
+            ask.on_queued = lambda ahead, expected: told.put((ahead, expected))
         try:
             link.submit(ask)
-            gate.acquire()
+            # The program's own code runs in the program's own thread, where it may take its time.
+            while isinstance(answer := told.get(), tuple):
+                if on_queued is not None:
+                    on_queued(*answer)
+            if isinstance(answer, Held):
+                made = Lease(link, answer)
+                watch(made, on_loss)
+                return made
         except BaseException:
             link.submit(lambda talk: talk.cancel(ask))
             raise
-        answer = answers[0]
-        if isinstance(answer, Held):
-            made = Lease(link, answer)
-            watch(made, on_loss)
-            return made
         if isinstance(answer, Unavailable) and ask.fail_open:
             self._settings.let_through(answer)
             return Lease(link, None)
