@@ -174,8 +174,7 @@ class Conversation:
         self._sent += 1
         parts: list[bytes] = []
         if first:
-            self._hello.held[:] = self.keeping.claimed
-            self.keeping.greet(self._sent, now)
+            self._hello.held[:] = self.keeping.greet(self._sent, now)
             parts.append(pb.SessionRequest(hello=self._hello).SerializeToString())
         if self._cancels:
             parts.append(pb.SessionRequest(cancels=self._cancels[:_MOST_CANCELS]).SerializeToString())

@@ -56,11 +56,6 @@ class Keeping:
         """Whether anything depends on the daemon, or has yet to reach it."""
         return bool(self._held or self._unsaid or self._said or self._detached)
 
-    @property
-    def claimed(self) -> list[int]:
-        """The leases that are ours: those given back or let go are so until the daemon knows it."""
-        return [*self._held, *self._unsaid, *self._detached][:_MOST_CLAIMED]
-
     # --- what the program does ----------------------------------------------------------------------------------
 
     def release(self, held: Held) -> None:
@@ -107,9 +102,17 @@ class Keeping:
             return True
         return bool(self._detached) and 0 in self._detached.values()
 
-    def greet(self, number: int, now: int) -> None:
-        """A hello goes out, in the message of this number, that names what is `claimed`."""
+    def greet(self, number: int, now: int) -> list[int]:
+        """A hello goes out in the message of this number: the leases to claim, since they are ours.
+
+        Those given back or let go are so until the daemon knows it. Held ones beyond what a message can say are lost.
+        """
         self._keeping.append((number, now))
+        for held in list(islice(self._held.values(), _MOST_CLAIMED, None)):
+            # The daemon takes back what is not claimed, and would say no more of it.
+            del self._held[held.id]
+            self._lose(held, "unclaimed")
+        return [*self._held, *self._unsaid, *self._detached][:_MOST_CLAIMED]
 
     def say(self, parts: list[bytes], number: int, now: int) -> None:
         """Add what there is to say to the message of this number."""

@@ -394,19 +394,28 @@ class Link:
 
     def _deliver(self) -> None:
         talk = self._talk
-        if talk.answers:
-            answers, talk.answers = talk.answers, []
-            self._answer(answers)
+        # Places first: nobody is told where in line he stands when he has his answer.
         if talk.places:
             places, talk.places = talk.places, []
             for ask, ahead, expected in places:
                 if ask.on_queued is not None:
-                    _call(partial(ask.on_queued, ahead, expected))
+                    self._place(ask, partial(ask.on_queued, ahead, expected))
+        if talk.answers:
+            answers, talk.answers = talk.answers, []
+            self._answer(answers)
         if talk.keeping.losses:
             losses, talk.keeping.losses = talk.keeping.losses, []
             for held in losses:
                 _LOG.warning("lease %d on %s is lost: %s", held.id, ", ".join(n for n, _ in held.claims), held.reason)
                 _call(held.tell_loss)
+
+    @staticmethod
+    def _place(ask: Ask, told: Callable[[], None]) -> None:
+        if ask.loop is None:
+            told()
+        else:
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits there
+                ask.loop.call_soon_threadsafe(_call, told)
 
     def _answer(self, answers: list[tuple[Ask, Answer]]) -> None:
         by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Ask, Answer]]] = {}

@@ -234,6 +234,22 @@ def test_a_keep_alive_that_finds_no_room_is_said_when_there_is() -> None:
     assert message.keep_alive
 
 
+def test_more_leases_than_can_be_claimed_are_not_believed_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The daemon takes back what is not claimed, without a word."""
+    monkeypatch.setattr("governor.client.keeping._MOST_CLAIMED", 2)
+    scene = Scene()
+    scene.greeted()
+    held = [scene.held(number) for number in (1, 2, 3)]
+    scene.break_off()
+    scene.connect()
+    (first,) = scene.said()
+    scene.hear(welcome(resumed=True), handled(1))
+    assert list(first.hello.held) == [1, 2]
+
+    assert scene.lost == held[2:]
+    assert held[2].reason == "unclaimed"
+
+
 # --- giving back --------------------------------------------------------------------------------------------------
 
 
