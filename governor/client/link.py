@@ -415,7 +415,7 @@ class Link:
             told()
         else:
             with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits there
-                ask.loop.call_soon_threadsafe(_call, told)
+                ask.loop.call_soon_threadsafe(told)
 
     def _answer(self, answers: list[tuple[Ask, Answer]]) -> None:
         by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Ask, Answer]]] = {}
