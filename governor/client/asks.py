@@ -68,8 +68,9 @@ class Ask:
     patient: bool = False
     fail_open: bool = False
     adopt: int = 0
+    # It never blocks either.
     on_queued: OnQueued | None = None
-    # Where ``settle`` is called; None: in the client's own thread.
+    # Where ``settle`` and ``on_queued`` are called; None: in the client's own thread.
     loop: "asyncio.AbstractEventLoop | None" = None
     op: int = 0
     # The number of the message that it went in, on this connection; 0 while it waits to go.

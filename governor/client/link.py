@@ -75,7 +75,8 @@ class Link:
         self.inbox: deque[Work] = deque()
         # What event loops ask for in their current turn.
         self._gathered: dict[asyncio.AbstractEventLoop, list[Work]] = {}
-        self._lock = threading.Lock()
+        # Of the same thread again when a signal handler, or what the garbage collector runs, comes in between.
+        self._lock = threading.RLock()
         self._thread: threading.Thread | None = None
         self._asleep = False
         self._closing = False
@@ -127,24 +128,41 @@ class Link:
         if self._thread is None:
             with self._lock:
                 if self._thread is None:
-                    self._wake_out, self._wake_in = socket.socketpair()
-                    for end in (self._wake_out, self._wake_in):
-                        end.setblocking(False)  # noqa: FBT003
-                    self._poll.register(self._wake_out, select.POLLIN)
-                    self._thread = threading.Thread(target=self._run, name="governor-client", daemon=True)
-                    self._thread.start()
+                    self._start()
         self._asleep = False
         with contextlib.suppress(BlockingIOError, AttributeError, OSError):
             self._wake_in.send(b"\0")  # type: ignore[union-attr]  # None only when the thread has just ended
 
+    def _start(self) -> None:
+        """Start the thread, or change nothing: whoever takes one to run that does not would wait without end."""
+        poll, ends = select.poll(), socket.socketpair()
+        try:
+            for end in ends:
+                end.setblocking(False)  # noqa: FBT003
+            poll.register(ends[0], select.POLLIN)
+            thread = threading.Thread(target=self._run, name="governor-client", daemon=True)
+            self._poll, self._wake_out, self._wake_in, self._thread = poll, *ends, thread
+            thread.start()
+        except BaseException:
+            # If it runs for all that, as after Ctrl-C, it finds that it is not the one.
+            self._thread = self._wake_out = self._wake_in = None
+            for end in ends:
+                end.close()
+            raise
+
     def close(self, farewell: float = _FAREWELL) -> None:
         """Give everything back and hang up; waits ``farewell`` seconds at most. The next ask begins anew."""
+        thread = self.leave()
+        if thread is not None:
+            thread.join(farewell)
+
+    def leave(self) -> threading.Thread | None:
+        """Give everything back and hang up, soon; the thread that ends when that is done, if it can be waited for."""
         thread = self._thread
         if thread is None:
-            return
+            return None
         self.submit(self._give_all_back)
-        if thread is not threading.current_thread():
-            thread.join(farewell)
+        return None if thread is threading.current_thread() else thread
 
     def forked(self) -> None:
         """We are the child of a fork: hang up without a word, and forget what our parent holds."""
@@ -162,6 +180,9 @@ class Link:
     # --- the thread ---------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        with self._lock:
+            if self._thread is not threading.current_thread():
+                return
         try:
             while not self._done():
                 self._turn()
@@ -373,19 +394,28 @@ class Link:
 
     def _deliver(self) -> None:
         talk = self._talk
-        if talk.answers:
-            answers, talk.answers = talk.answers, []
-            self._answer(answers)
+        # Places first: nobody is told where in line he stands when he has his answer.
         if talk.places:
             places, talk.places = talk.places, []
             for ask, ahead, expected in places:
                 if ask.on_queued is not None:
-                    _call(partial(ask.on_queued, ahead, expected))
+                    self._place(ask, partial(ask.on_queued, ahead, expected))
+        if talk.answers:
+            answers, talk.answers = talk.answers, []
+            self._answer(answers)
         if talk.keeping.losses:
             losses, talk.keeping.losses = talk.keeping.losses, []
             for held in losses:
                 _LOG.warning("lease %d on %s is lost: %s", held.id, ", ".join(n for n, _ in held.claims), held.reason)
                 _call(held.tell_loss)
+
+    @staticmethod
+    def _place(ask: Ask, told: Callable[[], None]) -> None:
+        if ask.loop is None:
+            told()
+        else:
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits there
+                ask.loop.call_soon_threadsafe(told)
 
     def _answer(self, answers: list[tuple[Ask, Answer]]) -> None:
         by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Ask, Answer]]] = {}
@@ -413,7 +443,7 @@ def _call(told: Callable[[], None]) -> None:
     """Tell the program something. Whatever it does about it, this thread goes on."""
     try:
         told()
-    except Exception:  # noqa: BLE001 - it is the program's
+    except BaseException:  # noqa: BLE001 - it is the program's, also if it wants to end: this thread is not its own
         _LOG.exception("the program failed when it was told something")
 
 
@@ -454,5 +484,8 @@ os.register_at_fork(after_in_child=_after_fork)
 
 @atexit.register
 def _farewell() -> None:
-    for link in list(_links):
-        link.close()
+    # All at once: a program with many clients ends as soon as one with one, also when the daemon is away.
+    until = time.monotonic() + _FAREWELL
+    for thread in [link.leave() for link in list(_links)]:
+        if thread is not None:
+            thread.join(max(0.0, until - time.monotonic()))

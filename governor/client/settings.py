@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 from governor import __version__
-from governor.client import address
+from governor.client.address import find
 from governor.client.asks import SECOND, Ask, Shape, bounded, claims_of, is_whole, nanos, words
 from governor.client.errors import GovernorError, UsageError
 from governor.client.held import Held
@@ -20,6 +20,7 @@ Unavail = Literal["raise", "wait", "allow"]
 _LOG: Final = logging.getLogger("governor.client")
 # An outage is a line now and then, not one for each ask.
 _TOLD_EVERY: Final = 10 * SECOND
+_MOST_SHAPES: Final = 256
 
 
 class Settings:
@@ -43,7 +44,7 @@ class Settings:
     def link(self) -> Link:
         """The way to the daemon; made when it is first needed, since the environment may change until then."""
         if self._link is None:
-            made = Link(address.find(self._address), self._name or default_name(), self._labels, __version__)
+            made = Link(find(self._address), self._name or default_name(), self._labels, __version__)
             # Threads that come at once all get the same.
             self._link = self._links.setdefault("", made)
         return self._link
@@ -120,9 +121,6 @@ class Settings:
         if now - self._told_at >= _TOLD_EVERY:
             self._told_at = now
             _LOG.warning("%s; going on without permits, %d times so far", error, self.link.let_through)
-
-
-_MOST_SHAPES: Final = 256
 
 
 def _nobody(answer: Held | GovernorError) -> None:

@@ -143,6 +143,28 @@ def test_a_large_batch_is_cut_into_messages() -> None:
     assert ops == [ask.op for ask in asks]
 
 
+def test_no_answer_to_what_is_under_way_is_one_too_many_for_the_daemon() -> None:
+    """It cuts off whom it has more to tell than 16,384 answers; to come back and ask for the same would never end."""
+    scene = Scene()
+    scene.greeted()
+    for number in range(9000):
+        scene.held(number + 1)
+    for held in list(scene.talk.keeping._held.values())[:6000]:
+        scene.release(held)
+    for _ in range(9000):
+        scene.ask("x" * 256)
+    scene.break_off()
+    scene.connect()
+    said = scene.said()
+
+    answers = 0
+    for request in said:
+        # A refusal has the name of its resource, in its words too: more than twice 256 bytes, which counts for three.
+        answers += len(request.hello.held) + len(request.releases) + 3 * len(request.acquires) + 2
+    assert len(said) == 2
+    assert answers < 16_384
+
+
 def test_the_largest_hello_is_one_that_the_daemon_takes() -> None:
     """After a break: many leases to claim, many to give back, many asks to repeat, and many to cancel."""
     scene = Scene()
@@ -758,3 +780,41 @@ def test_an_adopted_lease_is_held_like_any_other() -> None:
     assert held.claims == (("y", 4),)
     scene.hear(ended(77, "revoked"))
     assert held.state is State.LOST
+
+
+@pytest.mark.parametrize("when", ["sent", "adopted", "answered", "away"])
+def test_an_adoption_that_is_given_up_leaves_a_lease_as_it_was(when: str) -> None:
+    """Nobody keeps it alive, and nobody gives it back: whoever tries again finds it."""
+    scene = Scene()
+    scene.greeted()
+    ask = scene.adopt(77)
+    scene.said()
+    if when == "answered":
+        scene.hear(granted(ask, 77))
+    if when == "away":
+        said = scene.run(5.5)
+        assert isinstance(scene.answer(ask), Unavailable)
+    else:
+        scene.talk.cancel(ask)
+        said = scene.said()
+    if when == "adopted":
+        scene.hear(granted(ask, 77))
+    (message,) = said
+    scene.hear(handled(scene.talk._sent))
+
+    assert list(message.detaches) == [77]
+    assert (list(message.releases), list(message.cancels)) == ([], [])
+    assert not scene.busy()
+
+
+def test_an_adoption_from_oneself_that_is_given_up_changes_nothing() -> None:
+    """It is held as before, and the daemon must go on to renew it."""
+    scene = Scene()
+    scene.greeted()
+    held = scene.held(5)
+    ask = scene.adopt(5)
+    scene.said()
+    scene.talk.cancel(ask)
+
+    assert scene.said() == []
+    assert held.state is State.HELD

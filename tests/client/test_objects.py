@@ -4,6 +4,7 @@ import asyncio
 import copy
 import inspect
 import pickle
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
@@ -124,12 +125,21 @@ def test_closing_a_client_that_did_nothing_does_nothing() -> None:
 
 
 def test_a_decorator_must_fit_the_function() -> None:
-    """A coroutine function limited by threads would give its permit back before it runs."""
+    """A coroutine function limited by threads would give its permit back before it runs, and so would a generator."""
 
     async def work() -> None: ...
 
     def toil() -> None: ...
 
+    def yields() -> Iterator[int]:
+        yield 1
+
+    async def yields_too() -> AsyncIterator[int]:
+        yield 1
+
+    for function in (yields, yields_too):
+        with pytest.raises(UsageError, match="yields: acquire within it"):
+            Client().limit("x")(function)
     with pytest.raises(UsageError, match="limit it by an AsyncClient"):
         Client().limit("x")(work)
     with pytest.raises(UsageError, match="limit it by a Client"):
