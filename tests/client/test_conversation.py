@@ -102,7 +102,7 @@ def test_what_comes_while_two_are_under_way_gathers_into_the_next() -> None:
     for _ in range(2):
         scene.ask()
         assert len(scene.said()) == 1
-    late = [scene.ask() for _ in range(50)]
+    late = [scene.ask() for _ in range(20)]
     scene.release(held)
     assert scene.said() == []
 
@@ -110,6 +110,20 @@ def test_what_comes_while_two_are_under_way_gathers_into_the_next() -> None:
     (batch,) = scene.said()
     assert [each.op for each in batch.acquires] == [ask.op for ask in late]
     assert list(batch.releases) == [7]
+
+
+def test_many_asks_go_in_shares() -> None:
+    """So the daemon works on one while we work on the answers to another; and all of them go."""
+    scene = Scene()
+    scene.greeted()
+    asks = [scene.ask() for _ in range(90)]
+    shares = [[each.op for each in message.acquires] for message in scene.said()]
+    while sum(map(len, shares)) < len(asks):
+        scene.hear(handled(scene.talk._sent - 1))
+        shares += [[each.op for each in message.acquires] for message in scene.said()]
+
+    assert [len(share) for share in shares] == [30, 24, 24, 12]
+    assert [op for share in shares for op in share] == [ask.op for ask in asks]
 
 
 def test_a_message_that_counts_nothing_changes_no_count() -> None:
