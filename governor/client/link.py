@@ -243,7 +243,7 @@ class Link:
             dues.append(self._dial.next_try)
         timeout = max(0, -((now - min(dues)) // 1_000_000)) if dues else None
         self._asleep = True
-        if self.inbox or self._talk.answers:
+        if self.inbox or self._talk.answers or (self._closing and self._done()):
             self._asleep = False
             timeout = 0
         events = self._poll.poll(timeout)

@@ -124,6 +124,19 @@ def test_closing_a_client_that_did_nothing_does_nothing() -> None:
     asyncio.run(main())
 
 
+def test_closing_ends_the_thread() -> None:
+    """At once, when there is nothing left to say."""
+    gov = Client("127.0.0.1:1")
+    with pytest.raises(Unavailable):
+        gov.acquire("orders-db")
+    thread = gov._settings.link._thread
+    assert thread is not None
+
+    gov.close()
+
+    assert not thread.is_alive()
+
+
 def test_a_decorator_must_fit_the_function() -> None:
     """A coroutine function limited by threads would give its permit back before it runs, and so would a generator."""
 
