@@ -68,8 +68,8 @@ class Conversation:
         # Why there is no connection.
         self._trouble = ""
         self._sent = self._handled = 0
-        # When the daemon was last heard of, and when this connection was begun.
-        self._heard_at = self._began_at = 0
+        # When the daemon was last heard of in our session, and when any sign of life came, or this connection began.
+        self._heard_at = self._alive_at = 0
         self._probed = False
         # Nobody gives up before this; it may be too early, never too late.
         self._give_up_at = NEVER
@@ -96,8 +96,10 @@ class Conversation:
             self._places_at = min(self._places_at, ask.asked_at)
 
     def cancel(self, ask: Ask) -> None:
-        """Nobody waits for this ask any more; what it was granted meanwhile is given back."""
-        if ask.held is not None:
+        """Nobody waits for this ask any more; what it was granted meanwhile is given back, what it adopted let go."""
+        if ask.held is not None and ask.adopt:
+            self.keeping.detach(ask.held)
+        elif ask.held is not None:
             ask.held.state = State.RELEASED
             self.keeping.release(ask.held)
         elif self._asks.pop(ask.op, None) is not None:
@@ -117,7 +119,7 @@ class Conversation:
         self._open = True
         self._welcome = False
         self._sent = self._handled = 0
-        self._began_at = now
+        self._alive_at = now
         self._probed = False
 
     def disconnected(self, now: int) -> None:
@@ -222,8 +224,10 @@ class Conversation:
     # --- from the daemon ----------------------------------------------------------------------------------------
 
     def heard(self, now: int) -> None:
-        """Some sign of life came."""
-        self._heard_at = now
+        """Some sign of life came. Before we are welcome, it is one of the daemon, but not of our session."""
+        self._alive_at = now
+        if self._welcome:
+            self._heard_at = now
         self._probed = False
 
     def hear(self, message: bytes, now: int) -> None:
@@ -237,6 +241,7 @@ class Conversation:
         if said.HasField("welcome"):
             self._hello.resume = said.welcome.session
             self._welcome = True
+            self._heard_at = now
             self._trouble = ""
             self.keeping.welcomed(said.welcome)
         for granted in said.grants:
@@ -311,7 +316,9 @@ class Conversation:
     def _leave(self, ask: Ask) -> None:
         """Nobody waits for it any more: have it leave the line, or never get there."""
         ask.given_up = True
-        if ask.message:
+        if ask.message and ask.adopt:
+            self.keeping.let_go(ask.adopt)
+        elif ask.message:
             self._cancels.append(ask.op)
         elif len(self._unsent) > 2 * len(self._asks) + _MOST_GIVEN_UP:
             # It is skipped when its turn comes, but that may take as long as the daemon is away.
@@ -326,7 +333,7 @@ class Conversation:
         if may_speak:
             at = min(at, self._places_at)
         if self._open and self.busy:
-            at = min(at, max(self._heard_at, self._began_at) + (SILENCE if self._probed else PROBE))
+            at = min(at, self._alive_at + (SILENCE if self._probed else PROBE))
         return None if at >= NEVER else at
 
     def tick(self, now: int) -> tuple[bool, bool]:
@@ -336,7 +343,7 @@ class Conversation:
             self._look_at_asks(now)
         if not self._open or not self.busy:
             return False, False
-        silent = now - max(self._heard_at, self._began_at)
+        silent = now - self._alive_at
         if silent >= SILENCE:
             return False, True
         if silent >= PROBE and not self._probed:

@@ -81,6 +81,11 @@ class Keeping:
             held.state = State.DETACHED
             self._detached[held.id] = 0
 
+    def let_go(self, lease_id: int) -> None:
+        """Whatever the daemon thinks that we have of it: we have not."""
+        if lease_id not in self._held:
+            self._detached[lease_id] = 0
+
     def disown(self) -> None:
         """Another process has all of them: we are a fork of it."""
         for held in [*self._held.values(), *self._unsaid.values(), *self._said.values()]:
