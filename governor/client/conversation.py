@@ -288,6 +288,11 @@ class Conversation:
         if ask.adopt and refusal.code in _NO_MORE:
             self.answers.append((ask, LeaseLost(refusal.message, lease=ask.adopt, reason=refusal.reason.lower())))
             return
+        if ask.again and refusal.reason == "LEASE_ENDED":
+            # It was granted as the connection broke, and was over before we came back: nobody ever had it.
+            ask.again, ask.message = False, 0
+            self.ask(ask)
+            return
         retry_after = refusal.retry_after.ToNanoseconds() / SECOND if refusal.HasField("retry_after") else None
         error = NotGranted(
             refusal.message,

@@ -123,6 +123,11 @@ class Engine:
         assert lease.deadline is not None, "a lease without a deadline lent nothing, so it does not live"
         return Held(lease.id, lease.grants, lease.deadline, lease.ask.event.client, lease.length)
 
+    def grace(self, lease_id: LeaseId) -> Nanos | None:
+        """How long a live lease outlives its holder; None is until its deadline."""
+        lease = self._lending.leases.live(lease_id)
+        return None if lease is None else lease.grace
+
     def place(self, ticket: TicketId, *, now: Nanos) -> tuple[int, Nanos] | None:
         """Of a ticket in line, what ``Queued`` would say of it now: how many are ahead, and not before when."""
         known = self._lending.register.of_ticket(ticket)

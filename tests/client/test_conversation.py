@@ -447,6 +447,24 @@ def test_what_had_no_answer_is_asked_again_with_the_same_op() -> None:
     assert list(scene.answers()) == [answered]
 
 
+def test_a_grant_that_was_over_before_we_came_back_is_asked_for_anew() -> None:
+    """Nobody ever had it; under the same op the daemon can only say that it has ended."""
+    scene = Scene()
+    scene.greeted()
+    ask = scene.ask(wait=30)
+    scene.said()
+    scene.break_off()
+    scene.connect()
+    (again,) = scene.said()
+    first = again.acquires[0].op
+    scene.hear(welcome(), handled(1), refused(ask, "LEASE_ENDED", 9))
+    (anew,) = scene.said()
+
+    assert [each.op for each in anew.acquires] == [ask.op]
+    assert ask.op > first
+    assert not scene.answers()
+
+
 def test_cancels_are_not_said_on_another_connection() -> None:
     """What they were for left the line with the stream, and what was granted is not claimed."""
     scene = Scene()

@@ -14,8 +14,12 @@ def _nothing() -> None:
     pass
 
 
+def _nothing_is_lent(_: LeaseId) -> None:
+    pass
+
+
 def _outbox(overflowed: Callable[[], None] = _nothing) -> Outbox:
-    return Outbox(Answers(), overflowed=overflowed, superseded=_nothing)
+    return Outbox(Answers(_nothing_is_lent), overflowed=overflowed, superseded=_nothing)
 
 
 def _granted(number: int, *members: Member, resource: str = "sem", waited: int = 0) -> Granted:
@@ -110,7 +114,7 @@ async def test_a_message_is_waited_for() -> None:
 
 def test_forms_are_bounded_and_hold_nothing_of_the_last_answer() -> None:
     """The same shape again and again, others between, more shapes than are kept."""
-    answers = Answers()
+    answers = Answers(_nothing_is_lent)
     for number in (1, 2, 3):
         for granted in (
             _granted(number),

@@ -103,11 +103,11 @@ async def test_bytes_that_are_no_message_end_the_stream(governor: World, garbage
 
 async def test_a_stream_without_a_message_ends(governor: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is half closed at once, and one that says nothing for too long."""
+    monkeypatch.setattr(reading, "LOOK_SECONDS", 0.05)
     peer = Peer(governor)
     await peer.stream.done_writing()
     assert (await _refused(peer)).code is MALFORMED
 
-    monkeypatch.setattr(reading, "LOOK_SECONDS", 0.05)
     assert (await _refused(Peer(governor))).code is MALFORMED
 
 

@@ -14,7 +14,7 @@ from governor.core.types import SECOND
 from governor.rpc.outbox import Outbox
 from governor.session import Session
 from tests.rpc.conftest import MAX_WAITERS, RESOURCES, World, declared, until, world
-from tests.rpc.peer import Peer, hello, want
+from tests.rpc.peer import Peer, hello, length, want
 
 AT_ONCE = replace(declared("at-once", SemaphoreSpec(2)), on_disconnect=0)
 GRACE = declared("grace", SemaphoreSpec(2))
@@ -53,6 +53,30 @@ async def test_leases_go_as_their_resources_say(governor: World, how: str) -> No
     assert (governor.in_use("grace"), governor.in_use("keep")) == (0, 1)
     governor.clock.advance(27 * SECOND)
     assert governor.in_use("keep") == 0
+
+
+async def test_a_client_is_told_how_long_its_leases_outlive_the_stream(governor: World) -> None:
+    """It must stop working on a lease before somebody else is granted it, and then it cannot be told any more."""
+    peer = await Peer.begin(
+        governor, acquires=[want(1, "at-once"), want(2, "grace"), want(3, "keep"), want(4, "at-once")]
+    )
+
+    grants = {grant.op: grant for grant in peer.heard.grants}
+
+    assert length(peer.heard.welcome.on_disconnect) == 2 * SECOND
+    assert [grants[op].HasField("on_disconnect") for op in (1, 2, 3, 4)] == [True, False, False, True]
+    assert length(grants[1].on_disconnect) == length(grants[4].on_disconnect) == 0
+    assert [grants[op].keeps for op in (1, 2, 3)] == [False, False, True]
+
+
+async def test_a_reload_changes_what_is_told(governor: World) -> None:
+    """Grants after it say what holds from then on."""
+    peer = await Peer.begin(governor, acquires=[want(1, "grace")])
+    governor.driver.reconfigure((*RESOURCES, AT_ONCE, replace(GRACE, on_disconnect=None), KEEP))
+
+    await peer.do(acquires=[want(2, "grace")])
+
+    assert [grant.keeps for grant in peer.heard.grants] == [False, True]
 
 
 @pytest.mark.parametrize("how", ["cut", "goodbye", "broken"])
