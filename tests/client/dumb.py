@@ -85,6 +85,8 @@ class Daemon:
         # Of a session that comes back: what it had, and has not spoken of in its first message.
         self._unclaimed: set[int] = set()
         self._voices: dict[str, Stream | None] = {}
+        # What each op was granted that has not been given back.
+        self._ops: dict[int, int] = {}
         self._next_lease = 0
         self._next_session = 0
 
@@ -126,7 +128,7 @@ class Daemon:
         """It forgets everything."""
         self.excused |= set(self.leases)
         self.ended |= set(self.leases)
-        self.leases, self.line, self._voices = {}, [], {}
+        self.leases, self.line, self._voices, self._ops = {}, [], {}, {}
 
     # --- a message -----------------------------------------------------------------------------------------------
 
@@ -244,6 +246,9 @@ class Daemon:
                 self._renew(lent, quiet=True)
                 self._say_granted(session, acquire.op, lent, 0)
                 return
+        if acquire.op in self._ops:
+            self._refuse(session, acquire.op, "LEASE_ENDED", 9)
+            return
         for waiter in self.line:
             if waiter.op == acquire.op:
                 waiter.sessions.add(session)
@@ -281,6 +286,7 @@ class Daemon:
                 waiter.length,
             )
             self.leases[made.id] = made
+            self._ops[made.op] = made.id
             self._say_granted(session, waiter.op, made, self.now - waiter.since)
 
     def _say_granted(self, session: str, op: int, lent: Lent, waited: int) -> None:
@@ -313,7 +319,9 @@ class Daemon:
         """It is no more; its session is told, if it did not end it itself."""
         del self.leases[lent.id]
         self.ended.add(lent.id)
-        if reason and lent.session is not None:
+        if not reason:
+            del self._ops[lent.op]
+        elif lent.session is not None:
             result = pb.LeaseResult(lease_id=lent.id, state=pb.LeaseResult.ENDED, ended=pb.Ended(reason=reason))
             self._tell(lent.session, pb.SessionResponse(ended=[result]))
 
