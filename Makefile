@@ -109,9 +109,9 @@ test-shells: .venv/dev.stamp
 	@echo "== tests of everything else"
 	@$(py) -m pytest tests --ignore=tests/core $(PYTEST_ARGS)
 
-# The state machine of the engine for minutes, not seconds, and with other examples each time.
+# The state machines of the engine and of the client for minutes, not seconds, and with other examples each time.
 test-long: .venv/dev.stamp
-	@$(py) -m pytest tests/core/test_machine.py --hypothesis-profile=long --hypothesis-seed=random --timeout=0 $(PYTEST_ARGS)
+	@$(py) -m pytest tests/core/test_machine.py tests/client/test_machine.py --hypothesis-profile=long --hypothesis-seed=random --timeout=0 $(PYTEST_ARGS)
 
 # --- upkeep -----------------------------------------------------------------------------------------------------
 

@@ -436,6 +436,21 @@ def test_to_cancel_what_was_refused_says_nothing() -> None:
     assert scene.said() == []
 
 
+def test_an_adoption_that_is_cancelled_lets_go_again() -> None:
+    """Its lease is whoever's it was to be: it is neither given back nor kept alive."""
+    scene = Scene()
+    scene.greeted()
+    asks = [scene.adopt(7), scene.adopt(8), scene.adopt(9)]
+    scene.said()
+    scene.hear(granted(asks[0], 7), handled(scene.talk._sent))
+    for ask in asks[:2]:
+        scene.talk.cancel(ask)
+    (message,) = scene.said()
+
+    assert sorted(message.detaches) == [7, 8]
+    assert (list(message.releases), list(message.cancels)) == ([], [])
+
+
 def test_asks_that_are_cancelled_without_a_connection_take_no_room() -> None:
     """However long the daemon is away, and however often somebody gives up."""
     scene = Scene()
