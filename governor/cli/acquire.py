@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from governor.cli import claims
+from governor.cli import claims, hints
 from governor.cli.exits import CommandError
-from governor.cli.names import meant_by_claim
 from governor.cli.options import (
     DURATION,
     TEXT,
@@ -24,10 +23,10 @@ from governor.core.types import MAX_PERMITS
 from governor.wording import SECOND, count, printable, span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator
 
     from governor.cli.options import Where
-    from governor.v1.governor_pb2 import Grant, Lease, Member, Resource
+    from governor.v1.governor_pb2 import Grant, Lease, Member
 
 
 @click.command(
@@ -91,7 +90,7 @@ def acquire(
     asked = claims.parse(resources, permits)
 
     from governor.cli.connection import connect
-    from governor.v1.governor_pb2 import AcquireRequest, ListResourcesRequest, ReleaseRequest
+    from governor.v1.governor_pb2 import AcquireRequest, ReleaseRequest
     from governor.v1.governor_pb2_grpc import GovernorStub
 
     request = AcquireRequest(client=client, request_id=request_id or "")
@@ -109,12 +108,7 @@ def acquire(
         try:
             granted = daemon.ask(stub.Acquire, request, patient=True).lease
         except CommandError as error:
-            hint = ""
-            if error.reason == "UNKNOWN_RESOURCE":
-                with suppress(CommandError):
-                    listed = daemon.ask(stub.ListResources, ListResourcesRequest()).resources
-                    hint = _hint(error.facts.get("resource", ""), zip(resources, asked, strict=True), listed)
-            raise error.but(error.sentence + hint) from None
+            raise hints.hinted(error, where, resources, asked) from None
         try:
             if settings.json:
                 say_json(_record(granted))
@@ -141,12 +135,6 @@ def _lines(lease: "Lease", where: "Where") -> "Iterator[str]":
     there = f"--address {shlex.quote(str(where.address))} " if where.source == "--address" else ""
     left = span(lease.remaining.ToNanoseconds())
     yield f"ends in {left}; to give it back: governor {there}release {lease.id}"
-
-
-def _hint(unknown: str, words: "Iterable[tuple[str, tuple[str, int]]]", listed: "Sequence[Resource]") -> str:
-    """What the word for an unknown resource may have meant."""
-    word = next((word for word, (name, _) in words if name == unknown), None)
-    return "" if word is None else meant_by_claim(word, unknown, listed)
 
 
 def _member(member: "Member") -> str:

@@ -159,6 +159,23 @@ class Text(click.ParamType[str]):
         return value
 
 
+class Label(click.ParamType[tuple[str, str]]):
+    """A word and what it says, as ``K=V``; both are free text."""
+
+    name = "label"
+
+    def convert(
+        self, value: str | tuple[str, str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        """The two parts, or a usage error that shows how they are written."""
+        if isinstance(value, tuple):
+            return value
+        key, equals, word = TEXT.convert(value, param, ctx).partition("=")
+        if not (key and equals):
+            self.fail(f"{value!r} is no label: write K=V, such as job=nightly", param, ctx)
+        return key, word
+
+
 class Whole(click.ParamType[int]):
     """A whole number between two bounds, both included."""
 
@@ -180,3 +197,4 @@ class Whole(click.ParamType[int]):
 
 DURATION: Final = Duration()
 TEXT: Final = Text()
+LABEL: Final = Label()

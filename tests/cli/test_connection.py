@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from governor.cli import connection
+from governor.cli import connection, reach
 from tests.cli.conftest import Fake, Run
 from tests.cli.process import COMMAND, ROOT
 
@@ -102,7 +102,7 @@ def test_a_socket_that_one_may_not_use_is_not_mistaken_for_a_dead_one(
     def refuse(_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(connection, "_touch", refuse)
+    monkeypatch.setattr(reach, "_touch", refuse)
     ended = run("status", "--address", fake.address)
 
     assert ended.exit == 3
