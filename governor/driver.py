@@ -25,9 +25,20 @@ from governor.core.effects import (
     Renewed,
 )
 from governor.core.engine import Engine
-from governor.core.events import Abandon, Acquire, Drain, Event, Reconfigure, Release, Renew, ReserveIds, Wake
+from governor.core.events import (
+    Abandon,
+    Acquire,
+    Disconnect,
+    Drain,
+    Event,
+    Reconfigure,
+    Release,
+    Renew,
+    ReserveIds,
+    Wake,
+)
 from governor.core.resource import ResourceSpec
-from governor.core.snapshot import Snapshot
+from governor.core.snapshot import Held, Snapshot
 from governor.core.types import Claim, LeaseId, Nanos, Outcome, TicketId
 
 if TYPE_CHECKING:
@@ -93,9 +104,11 @@ class Driver:
         self._callers.pop(ticket, None)
         self._step(Abandon(ticket))
 
-    def release(self, leases: tuple[LeaseId, ...], outcome: Outcome = Outcome.UNKNOWN) -> tuple[LeaseResult, ...]:
-        """Give leases back; a result for each, in order."""
-        for effect in self._step(Release(leases, outcome)):
+    def release(
+        self, leases: tuple[LeaseId, ...], outcome: Outcome = Outcome.UNKNOWN, *, settled: bool = False
+    ) -> tuple[LeaseResult, ...]:
+        """Give leases back; a result for each, in order. ``settled``: nobody will repeat the asks for them."""
+        for effect in self._step(Release(leases, outcome, settled)):
             if isinstance(effect, Released):
                 return effect.results
         raise AssertionError("the engine did not answer a release")
@@ -106,6 +119,10 @@ class Driver:
             if isinstance(effect, Renewed):
                 return effect.results
         raise AssertionError("the engine did not answer a renewal")
+
+    def disconnect(self, leases: tuple[LeaseId, ...]) -> None:
+        """Whoever held these is gone: each ends, or will after a grace, or lives on, as its resources say."""
+        self._step(Disconnect(leases))
 
     def reconfigure(self, resources: tuple[ResourceSpec, ...]) -> Reconfigured | ReconfigureRefused:
         """Declare exactly these resources, or change nothing."""
@@ -125,6 +142,14 @@ class Driver:
     def snapshot(self) -> Snapshot:
         """The numbers of everything, now."""
         return self._engine.snapshot(now=self._clock.now())
+
+    def held(self, lease: LeaseId) -> Held | None:
+        """What a lease is, as of the last step; None when it does not live."""
+        return self._engine.held(lease)
+
+    def place(self, ticket: TicketId) -> tuple[int, Nanos] | None:
+        """Of a ticket in line, how many are ahead of it, and the first instant at which it could be granted."""
+        return self._engine.place(ticket, now=self._clock.now())
 
     @property
     def last_id(self) -> LeaseId:

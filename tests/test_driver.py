@@ -26,6 +26,7 @@ C = TypeVar("C", bound=FakeClock)
 
 LEASE: Nanos = 10 * SECOND
 MAX_WAIT: Nanos = 60 * SECOND
+GRACE: Nanos = 2 * SECOND
 
 ONE = (Claim("one", 1),)
 FOUR = (Claim("four", 1),)
@@ -106,7 +107,7 @@ Idle = Rig[FakeClock]
 
 def spec(name: str, limit: LimitSpec, *, max_waiters: int = 2_000) -> ResourceSpec:
     """A resource with the lengths of these tests."""
-    return ResourceSpec(name, limit, LEASE, 100 * LEASE, MAX_WAIT, max_waiters)
+    return ResourceSpec(name, limit, LEASE, 100 * LEASE, GRACE, MAX_WAIT, max_waiters)
 
 
 async def acquire(

@@ -111,6 +111,7 @@ class Defaults(Terms):
             limit=limit,
             lease=_first(own.lease, min(_first(self.lease, DEFAULT_LEASE), max_lease)),
             max_lease=max_lease,
+            on_disconnect=2 * SECOND,
             max_wait=_first(own.max_wait, self.max_wait, DEFAULT_MAX_WAIT),
             max_waiters=_first(own.max_waiters, self.max_waiters, DEFAULT_MAX_WAITERS),
         )

@@ -80,6 +80,14 @@ class LeaseExtended:
     deadline: Nanos
 
 
+@dataclass(slots=True)
+class LeaseOrphaned:
+    """The holder of a lease is gone: unless it is renewed before, it ends at ``deadline``, as ``disconnected``."""
+
+    lease: LeaseId
+    deadline: Nanos
+
+
 class LeaseState(StrEnum):
     """What became of one id of a Release or Renew."""
 
@@ -141,6 +149,7 @@ Effect = (
     | Queued
     | LeaseEnded
     | LeaseExtended
+    | LeaseOrphaned
     | Released
     | Renewed
     | Reconfigured

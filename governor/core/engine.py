@@ -25,11 +25,22 @@ from governor.core.effects import (
     Released,
     Renewed,
 )
-from governor.core.events import Abandon, Acquire, Drain, Event, Reconfigure, Release, Renew, ReserveIds, Wake
+from governor.core.events import (
+    Abandon,
+    Acquire,
+    Disconnect,
+    Drain,
+    Event,
+    Reconfigure,
+    Release,
+    Renew,
+    ReserveIds,
+    Wake,
+)
 from governor.core.leases import Lease
 from governor.core.lending import RIPENINGS, WAITS, Lending, granted
-from governor.core.snapshot import Snapshot
-from governor.core.types import Denial, EndReason, LeaseId, Nanos, Outcome, Reason
+from governor.core.snapshot import Held, Snapshot
+from governor.core.types import Denial, EndReason, LeaseId, Nanos, Outcome, Reason, TicketId
 
 # Looking up a member of an enum costs half as much as making a record; these two are on the hottest path.
 _RELEASED: Final = EndReason.RELEASED
@@ -61,6 +72,8 @@ class Engine:
             self._renew(event, now, effects)
         elif isinstance(event, Abandon):
             self._abandon(event, now, effects)
+        elif isinstance(event, Disconnect):
+            self._disconnect(event, now, effects)
         elif isinstance(event, Wake):
             pass
         elif isinstance(event, Reconfigure):
@@ -102,6 +115,19 @@ class Engine:
             waiters=len(self._lending.waiters),
             draining=self._draining,
         )
+
+    def held(self, lease_id: LeaseId) -> Held | None:
+        """What a lease is, as of the last step; None when it does not live."""
+        lease = self._lending.leases.live(lease_id)
+        if lease is None:
+            return None
+        assert lease.deadline is not None, "a lease without a deadline lent nothing, so it does not live"
+        return Held(lease.id, lease.grants, lease.deadline, lease.ask.event.client, lease.length)
+
+    def place(self, ticket: TicketId, *, now: Nanos) -> tuple[int, Nanos] | None:
+        """Of a ticket in line, what ``Queued`` would say of it now: how many are ahead, and not before when."""
+        known = self._lending.register.of_ticket(ticket)
+        return admission.standing(known, now) if isinstance(known, Ask) else None
 
     def check(self, *, now: Nanos) -> None:
         """Raise AssertionError, naming the invariant, when the whole state breaks one; as slow as there is state."""
@@ -211,7 +237,14 @@ class Engine:
             else:
                 self._lending.end(lease, _RELEASED, event.outcome, now, effects)
                 results.append(LeaseResult(lease_id, _STATE_RELEASED))
+            if event.settled:
+                self._lending.forget_request(lease_id)
         effects.append(Released(tuple(results)))
+
+    def _disconnect(self, event: Disconnect, now: Nanos, effects: list[Effect]) -> None:
+        for lease_id in event.leases:
+            if lease := self._lending.leases.live(lease_id):
+                self._lending.orphan(lease, now, effects)
 
     def _renew(self, event: Renew, now: Nanos, effects: list[Effect]) -> None:
         results: list[LeaseResult] = []
@@ -225,10 +258,9 @@ class Engine:
 
     def _extend(self, lease: Lease, length: Nanos | None, now: Nanos, effects: list[Effect]) -> LeaseResult:
         """A live lease ends ``length`` from now instead."""
-        wants = lease.ask.wants
         if length is None:
-            length = min(lease.ask.length, *[r.spec.max_lease for r, _ in wants if r.limit.lends])
-        elif denial := admission.lease_refusal(length, wants):
+            length = lease.length
+        elif denial := admission.lease_refusal(length, lease.ask.wants):
             return LeaseResult(lease.id, LeaseState.REFUSED, denial=denial)
         assert lease.deadline is not None, "a lease without a deadline lent nothing, so it does not live"
         left = lease.deadline - now
@@ -254,7 +286,7 @@ class Engine:
             if key < RIPENINGS:
                 lease = lending.leases.live(LeaseId(key))
                 assert lease is not None, "I6: a lease that does not live was due"
-                lending.end(lease, EndReason.EXPIRED, Outcome.UNKNOWN, now, effects)
+                lending.end(lease, lease.ends_as, Outcome.UNKNOWN, now, effects)
             elif key < WAITS:
                 lending.touch(lending.resources.by_key(key))
             else:

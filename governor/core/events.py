@@ -44,10 +44,14 @@ class Abandon:
 
 @dataclass(slots=True)
 class Release:
-    """Give leases back; the answer has one result for each id."""
+    """Give leases back; the answer has one result for each id.
+
+    ``settled``: whoever asked for them has its answer and will not ask again, so their request ids are free at once.
+    """
 
     leases: tuple[LeaseId, ...]
     outcome: Outcome = Outcome.UNKNOWN
+    settled: bool = False
 
 
 @dataclass(slots=True)
@@ -56,6 +60,16 @@ class Renew:
 
     leases: tuple[LeaseId, ...]
     lease: Nanos | None = None
+
+
+@dataclass(slots=True)
+class Disconnect:
+    """Whoever held these leases is gone. What becomes of each is what its least patient resource says.
+
+    It ends at once, or after a grace unless it is renewed within, or as if nothing had happened.
+    """
+
+    leases: tuple[LeaseId, ...]
 
 
 @dataclass(slots=True)
@@ -82,4 +96,4 @@ class ReserveIds:
     ceiling: LeaseId
 
 
-Event = Acquire | Release | Renew | Abandon | Wake | Reconfigure | Drain | ReserveIds
+Event = Acquire | Release | Renew | Abandon | Disconnect | Wake | Reconfigure | Drain | ReserveIds

@@ -22,7 +22,8 @@ REMEMBERED: Final = 10_000
 class Lease:
     """One grant: what was lent or spent of each thing that its ask ``wants``, in the same order.
 
-    ``deadline`` is None when nothing was lent; ``end`` and ``ended_at`` are set when it ends.
+    ``deadline`` is None when nothing was lent, and ``ends_as`` says what it ends as if it lives until then. ``end``
+    and ``ended_at`` are set when it ends.
     """
 
     id: LeaseId
@@ -30,8 +31,22 @@ class Lease:
     grants: tuple[Grant, ...]
     granted_at: Nanos
     deadline: Nanos | None
+    ends_as: EndReason = EndReason.EXPIRED
     end: EndReason | None = None
     ended_at: Nanos = 0
+
+    @property
+    def length(self) -> Nanos:
+        """For how long a renewal extends it that does not say: as it was granted, if that is still allowed."""
+        return min(
+            self.ask.length, *[resource.spec.max_lease for resource, _ in self.ask.wants if resource.limit.lends]
+        )
+
+    @property
+    def grace(self) -> Nanos | None:
+        """How long it outlives its holder, as its least patient resource says; None is until its deadline."""
+        lenders = [resource.spec for resource, _ in self.ask.wants if resource.limit.lends]
+        return min([spec.on_disconnect for spec in lenders if spec.on_disconnect is not None], default=None)
 
     def ended(self, now: Nanos) -> Ended | None:
         """Why and how long ago it ended; None while it lives."""
@@ -106,11 +121,18 @@ class Leases:
         return lease
 
     def extend(self, lease: Lease, deadline: Nanos) -> None:
-        """It ends at ``deadline`` instead."""
-        assert lease.deadline is not None, "what was spent cannot be extended"
-        self._agenda.drop(lease.id, lease.deadline)
-        lease.deadline = deadline
-        self._agenda.add(lease.id, deadline)
+        """Somebody holds it, and it ends at ``deadline`` instead."""
+        lease.ends_as = EndReason.EXPIRED
+        self._move(lease, deadline)
+
+    def orphan(self, lease: Lease, deadline: Nanos) -> bool:
+        """Nobody holds it any more, and it ends at ``deadline`` at the latest; whether that is news."""
+        assert lease.deadline is not None, "what was spent was never held"
+        if lease.ends_as is EndReason.DISCONNECTED and lease.deadline <= deadline:
+            return False
+        lease.ends_as = EndReason.DISCONNECTED
+        self._move(lease, min(lease.deadline, deadline))
+        return True
 
     def finish(self, lease: Lease, reason: EndReason, now: Nanos) -> Lease | None:
         """It has ended and is remembered; the one forgotten in its stead is returned, if anything stands for it.
@@ -129,3 +151,17 @@ class Leases:
         if len(self._ended_order) > REMEMBERED:
             return self._ended.pop(self._ended_order.popleft())[2]
         return None
+
+    def forget(self, lease_id: LeaseId) -> Lease | None:
+        """Of one that ended only why and when is remembered; the lease is returned, if anything stood for it yet."""
+        memory = self._ended.get(lease_id)
+        if memory is None or memory[2] is None:
+            return None
+        self._ended[lease_id] = (memory[0], memory[1], None)
+        return memory[2]
+
+    def _move(self, lease: Lease, deadline: Nanos) -> None:
+        assert lease.deadline is not None, "what was spent has no deadline"
+        self._agenda.drop(lease.id, lease.deadline)
+        lease.deadline = deadline
+        self._agenda.add(lease.id, deadline)

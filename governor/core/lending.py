@@ -8,7 +8,7 @@ from typing import Final
 
 from governor.core.agenda import Agenda
 from governor.core.ask import Ask
-from governor.core.effects import Denied, Effect, Granted, LeaseEnded
+from governor.core.effects import Denied, Effect, Granted, LeaseEnded, LeaseOrphaned
 from governor.core.leases import Lease, Leases
 from governor.core.register import Register
 from governor.core.resource import Resource
@@ -101,6 +101,20 @@ class Lending:
             self.register.forget(forgotten.ask, forgotten)
         held, left = now - lease.granted_at, lease.deadline - now
         effects.append(LeaseEnded(lease.id, reason, lease.grants, lease.ask.event.client, held, left))
+
+    def orphan(self, lease: Lease, now: Nanos, effects: list[Effect]) -> None:
+        """The holder of a live lease is gone: it ends now, after a grace, or when it would have."""
+        grace = lease.grace
+        if grace == 0:
+            self.end(lease, EndReason.DISCONNECTED, Outcome.UNKNOWN, now, effects)
+        elif grace is not None and self.leases.orphan(lease, now + grace):
+            assert lease.deadline is not None, "a lease without a deadline lent nothing, so it does not live"
+            effects.append(LeaseOrphaned(lease.id, lease.deadline))
+
+    def forget_request(self, lease_id: LeaseId) -> None:
+        """Whoever asked for a lease that ended will not repeat the ask: its request id is free."""
+        if forgotten := self.leases.forget(lease_id):
+            self.register.forget(forgotten.ask, forgotten)
 
     def settle(self, at: Nanos, now: Nanos, effects: list[Effect]) -> None:
         """Grant whoever could be granted at ``at`` in the lines that were touched, and in those that this touches.

@@ -16,6 +16,7 @@ class ResourceSpec:
     """One declared resource, every default already filled in.
 
     ``lease``: how long a lease lasts when the ask does not say; ``max_lease``: the longest an ask may say.
+    ``on_disconnect``: how long a lease outlives the session that held it, 0 is not at all, None is until its deadline.
     ``max_wait``: the longest an ask may wait in line, 0 is not at all. ``max_waiters``: how many may wait.
     """
 
@@ -23,6 +24,7 @@ class ResourceSpec:
     limit: LimitSpec
     lease: Nanos
     max_lease: Nanos
+    on_disconnect: Nanos | None
     max_wait: Nanos
     max_waiters: int
 

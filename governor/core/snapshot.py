@@ -5,7 +5,7 @@ It knows numbers only. Metrics and the CLI read these and nothing else of the en
 
 from dataclasses import dataclass
 
-from governor.core.types import Nanos
+from governor.core.types import Grant, LeaseId, Nanos
 
 
 @dataclass(slots=True, frozen=True)
@@ -56,3 +56,14 @@ class Snapshot:
     leases: int
     waiters: int
     draining: bool
+
+
+@dataclass(slots=True, frozen=True)
+class Held:
+    """One live lease. ``length``: for how long a renewal extends it that does not say."""
+
+    id: LeaseId
+    grants: tuple[Grant, ...]
+    deadline: Nanos
+    client: str
+    length: Nanos

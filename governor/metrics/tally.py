@@ -18,6 +18,7 @@ from governor.core.effects import (
     Granted,
     LeaseEnded,
     LeaseExtended,
+    LeaseOrphaned,
     LeaseState,
     Queued,
     Reconfigured,
@@ -198,7 +199,9 @@ class Tallies:
             elif reason is _EXPIRED:
                 tally.lag.add(-effect.left)
 
-    def _seldom(self, effect: Queued | Denied | Abandoned | LeaseExtended | Renewed | ReconfigureRefused) -> None:
+    def _seldom(
+        self, effect: Queued | Denied | Abandoned | LeaseExtended | LeaseOrphaned | Renewed | ReconfigureRefused
+    ) -> None:
         match effect:
             case Queued():
                 pass  # its ticket has not ended; how many wait is in the snapshot
@@ -209,6 +212,8 @@ class Tallies:
             case LeaseExtended():
                 for tally in self._named(effect.grants):
                     tally.margin.add(effect.left)
+            case LeaseOrphaned():
+                pass  # it lives; its end is counted when it comes
             case Renewed():
                 for result in effect.results:
                     self.renewals[result.state] += 1

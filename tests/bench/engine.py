@@ -45,7 +45,9 @@ class Bench:
         self.engine = Engine()
         self.now: Nanos = 0
         self.tickets: Iterator[TicketId] = map(TicketId, count(1))
-        specs = [ResourceSpec(name, limit, lease, 24 * _HOUR, 24 * _HOUR, 2**31) for name, limit in limits.items()]
+        specs = [
+            ResourceSpec(name, limit, lease, 24 * _HOUR, None, 24 * _HOUR, 2**31) for name, limit in limits.items()
+        ]
         self.engine.handle(ReserveIds(LeaseId(2**60)), now=0)
         self.engine.handle(Reconfigure(tuple(specs)), now=0)
 

@@ -54,8 +54,8 @@ def test_a_resource_has_the_terms_of_itself_then_of_defaults_then_built_in() -> 
     """
     a, b = config(text).resources
 
-    assert a == ResourceSpec("a", SemaphoreSpec(1), MINUTE, DAY, 0, 1000)
-    assert b == ResourceSpec("b", SemaphoreSpec(1), 2 * MINUTE, 3 * MINUTE, 4 * MINUTE, 0)
+    assert a == ResourceSpec("a", SemaphoreSpec(1), MINUTE, DAY, 2 * SECOND, 0, 1000)
+    assert b == ResourceSpec("b", SemaphoreSpec(1), 2 * MINUTE, 3 * MINUTE, 2 * SECOND, 4 * MINUTE, 0)
 
 
 @pytest.mark.parametrize(

@@ -22,12 +22,19 @@ def declared(
     *,
     lease: Nanos = 30 * SECOND,
     max_lease: Nanos = DAY,
+    on_disconnect: Nanos | None = 2 * SECOND,
     max_wait: Nanos = 30 * SECOND,
     max_waiters: int = 1000,
 ) -> ResourceSpec:
     """A resource with the defaults of the YAML."""
     return ResourceSpec(
-        name=name, limit=limit, lease=lease, max_lease=max_lease, max_wait=max_wait, max_waiters=max_waiters
+        name=name,
+        limit=limit,
+        lease=lease,
+        max_lease=max_lease,
+        on_disconnect=on_disconnect,
+        max_wait=max_wait,
+        max_waiters=max_waiters,
     )
 
 
@@ -37,6 +44,7 @@ def semaphore(
     *,
     lease: Nanos = 30 * SECOND,
     max_lease: Nanos = DAY,
+    on_disconnect: Nanos | None = 2 * SECOND,
     max_wait: Nanos = 30 * SECOND,
     max_waiters: int = 1000,
 ) -> ResourceSpec:
@@ -46,6 +54,7 @@ def semaphore(
         SemaphoreSpec(permits=permits),
         lease=lease,
         max_lease=max_lease,
+        on_disconnect=on_disconnect,
         max_wait=max_wait,
         max_waiters=max_waiters,
     )
@@ -59,13 +68,14 @@ def pool(
     quarantine: Nanos = SECOND,
     max_quarantine: Nanos = 60 * SECOND,
     lease: Nanos = 30 * SECOND,
+    on_disconnect: Nanos | None = 2 * SECOND,
     max_wait: Nanos = 30 * SECOND,
     max_waiters: int = 1000,
 ) -> ResourceSpec:
     """A pool; a member given by its id alone is lent to one at a time."""
     specs = tuple(member if isinstance(member, MemberSpec) else MemberSpec(member) for member in members)
     limit = PoolSpec(specs, order=order, quarantine=quarantine, max_quarantine=max_quarantine)
-    return declared(name, limit, lease=lease, max_wait=max_wait, max_waiters=max_waiters)
+    return declared(name, limit, lease=lease, on_disconnect=on_disconnect, max_wait=max_wait, max_waiters=max_waiters)
 
 
 def rate_limit(

@@ -13,6 +13,7 @@ from governor.core.effects import Effect, Granted
 from governor.core.events import (
     Abandon,
     Acquire,
+    Disconnect,
     Drain,
     Event,
     Reconfigure,
@@ -79,6 +80,7 @@ class Lease:
     deadline: Nanos | None
     ended: tuple[EndReason, Nanos] | None = None
     surely_received: bool = False
+    orphaned: bool = False
 
 
 @dataclass
@@ -106,10 +108,8 @@ class Model:
                 self._acquire(event, now)
             case Abandon():
                 self._abandon(event.ticket, now)
-            case Release():
-                self.facts.append(("released", *[self._release(id_, event.outcome, now) for id_ in event.leases]))
-            case Renew():
-                self.facts.append(("renewed", *[self._renew(id_, event.lease, now) for id_ in event.leases]))
+            case Release() | Renew() | Disconnect():
+                self._of_holders(event, now)
             case Reconfigure():
                 self._reconfigure(event.resources, now)
             case Drain():
@@ -149,7 +149,8 @@ class Model:
             instant, rank, who = due[0]
             self._settled = max(self._settled, instant)
             if isinstance(who, Lease):
-                self._end(who, EndReason.EXPIRED, Outcome.UNKNOWN, now)
+                reason = EndReason.DISCONNECTED if who.orphaned else EndReason.EXPIRED
+                self._end(who, reason, Outcome.UNKNOWN, now)
             elif rank == 1:
                 self._grant(who, now)
             else:
@@ -384,6 +385,19 @@ class Model:
             if lease.ended is None and name in lease.limits and lease.limits[name].lends
         ]
 
+    def _of_holders(self, event: Release | Renew | Disconnect, now: Nanos) -> None:
+        """Something happens to leases one after the other."""
+        match event:
+            case Release():
+                self.facts.append(("released", *[self._release(id_, event.outcome, now) for id_ in event.leases]))
+                if event.settled:
+                    self._forget_requests(event.leases)
+            case Renew():
+                self.facts.append(("renewed", *[self._renew(id_, event.lease, now) for id_ in event.leases]))
+            case Disconnect():
+                for id_ in event.leases:
+                    self._disconnect(id_, now)
+
     def _release(self, id_: LeaseId, outcome: Outcome, now: Nanos) -> Fact:
         lease = self.leases.get(id_)
         if lease is None:
@@ -406,7 +420,35 @@ class Model:
         assert lease.deadline is not None
         self.facts.append(("extended", id_, lease.deadline - now, now + length))
         lease.deadline = now + length
+        lease.orphaned = False
         return (id_, "renewed", length)
+
+    def _disconnect(self, id_: LeaseId, now: Nanos) -> None:
+        """Its holder is gone, and the least patient of the resources that lent it something decides."""
+        lease = self.leases.get(id_)
+        if lease is None or lease.ended is not None:
+            return
+        graces = [self.resources[name].spec.on_disconnect for name, limit in lease.limits.items() if limit.lends]
+        known = [grace for grace in graces if grace is not None]
+        if not known:
+            return
+        if min(known) == 0:
+            self._end(lease, EndReason.DISCONNECTED, Outcome.UNKNOWN, now)
+            return
+        assert lease.deadline is not None
+        before = (lease.orphaned, lease.deadline)
+        lease.orphaned, lease.deadline = True, min(lease.deadline, now + min(known))
+        if (lease.orphaned, lease.deadline) != before:
+            self.facts.append(("orphaned", id_, lease.deadline))
+
+    def _forget_requests(self, ids: Sequence[LeaseId]) -> None:
+        """Of leases that ended: whoever asked for them will not ask again, and nobody is left to give them up."""
+        for name, id_ in list(self.requests.items()):
+            if id_ in ids and self.leases[id_].ended is not None:
+                del self.requests[name]
+        for id_ in ids:
+            if id_ in self.leases and self.leases[id_].ended is not None:
+                self.leases[id_].holders.clear()
 
     # --- other resources --------------------------------------------------------------------------------------
 

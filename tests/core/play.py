@@ -19,6 +19,7 @@ from governor.core.engine import Engine
 from governor.core.events import (
     Abandon,
     Acquire,
+    Disconnect,
     Drain,
     Event,
     Reconfigure,
@@ -104,13 +105,19 @@ class Play:
         """Whoever held this ticket is gone."""
         return self.do(Abandon(ticket))
 
-    def release(self, *leases: LeaseId, outcome: Outcome = Outcome.UNKNOWN) -> tuple[LeaseResult, ...]:
+    def release(
+        self, *leases: LeaseId, outcome: Outcome = Outcome.UNKNOWN, settled: bool = False
+    ) -> tuple[LeaseResult, ...]:
         """Give leases back."""
-        return next(e.results for e in self.do(Release(leases, outcome)) if isinstance(e, Released))
+        return next(e.results for e in self.do(Release(leases, outcome, settled)) if isinstance(e, Released))
 
     def renew(self, *leases: LeaseId, lease: Nanos | None = None) -> tuple[LeaseResult, ...]:
         """Extend leases."""
         return next(e.results for e in self.do(Renew(leases, lease)) if isinstance(e, Renewed))
+
+    def disconnect(self, *leases: LeaseId) -> list[Effect]:
+        """Whoever held these is gone."""
+        return self.do(Disconnect(leases))
 
     def reconfigure(self, *resources: ResourceSpec) -> Reconfigured | ReconfigureRefused:
         """Declare what there is from now on."""

@@ -16,13 +16,14 @@ from governor.core.effects import (
     Granted,
     LeaseEnded,
     LeaseExtended,
+    LeaseOrphaned,
     Queued,
     Reconfigured,
     ReconfigureRefused,
     Released,
     Renewed,
 )
-from governor.core.events import Abandon, Acquire, Event, Reconfigure
+from governor.core.events import Abandon, Acquire, Disconnect, Event, Reconfigure, Release
 from governor.core.kinds.rate_limit import RateLimitSpec, Window
 from governor.core.resource import ResourceSpec
 from governor.core.types import EndReason, LeaseId, Nanos, Reason, TicketId
@@ -48,6 +49,7 @@ class Lent:
     deadline: Nanos | None
     holders: set[TicketId]
     ended: bool = False
+    orphaned: bool = False
 
 
 @dataclass
@@ -80,13 +82,11 @@ class Record:
                 case Denied() | Abandoned():
                     self._ended_badly(effect, now)
                 case LeaseEnded():
-                    self._lease_ended(effect, now)
+                    self._lease_ended(effect, event, now)
                 case LeaseExtended():
-                    lease = self.leases[effect.lease]
-                    assert not lease.ended, "a renewal revived an ended lease"
-                    assert lease.deadline is not None
-                    assert effect.left == lease.deadline - now > 0
-                    lease.deadline = effect.deadline
+                    self._extended(effect, now)
+                case LeaseOrphaned():
+                    self._orphaned(effect, event, now)
                 case Queued():
                     assert not self.asked[effect.ticket].end, "queued after its end"
                     assert effect.not_before >= now
@@ -95,10 +95,20 @@ class Record:
                     self._reconfigured(event, effect)
                 case Released() | Renewed() | ReconfigureRefused():
                     pass
-        if isinstance(event, Abandon):
-            # Afterwards: what was due before may have granted it in this very step.
-            self.abandoned.add(event.ticket)
-            self._spent_in_vain(event.ticket)
+        # Afterwards: what was due before may have granted in this very step the ticket that is abandoned in it.
+        self._given_up(event)
+
+    def _given_up(self, event: Event) -> None:
+        """Which tickets nobody holds any more who could say so once more."""
+        match event:
+            case Abandon():
+                self.abandoned.add(event.ticket)
+                self._spent_in_vain(event.ticket)
+            case Release(settled=True):
+                for id_ in set(event.leases) & set(self.leases):
+                    self.leases[id_].holders.clear()
+            case _:
+                pass
 
     # --- tickets ----------------------------------------------------------------------------------------------
 
@@ -187,7 +197,24 @@ class Record:
 
     # --- leases -----------------------------------------------------------------------------------------------
 
-    def _lease_ended(self, effect: LeaseEnded, now: Nanos) -> None:
+    def _extended(self, effect: LeaseExtended, now: Nanos) -> None:
+        lease = self.leases[effect.lease]
+        assert not lease.ended, "a renewal revived an ended lease"
+        assert lease.deadline is not None
+        assert effect.left == lease.deadline - now > 0
+        lease.deadline, lease.orphaned = effect.deadline, False
+
+    def _orphaned(self, effect: LeaseOrphaned, event: Event, now: Nanos) -> None:
+        assert isinstance(event, Disconnect)
+        assert effect.lease in event.leases
+        lease = self.leases[effect.lease]
+        assert not lease.ended, "an ended lease was orphaned"
+        assert lease.deadline is not None
+        assert now < effect.deadline <= lease.deadline, "a grace never makes a lease longer"
+        assert not lease.orphaned or effect.deadline < lease.deadline, "told twice"
+        lease.deadline, lease.orphaned = effect.deadline, True
+
+    def _lease_ended(self, effect: LeaseEnded, event: Event, now: Nanos) -> None:
         lease = self.leases[effect.lease]
         assert not lease.ended, f"I6: lease {effect.lease} ended twice"
         assert effect.reason is not EndReason.SPENT
@@ -196,10 +223,13 @@ class Record:
         assert effect.held == now - lease.at
         assert lease.deadline is not None
         assert effect.left == lease.deadline - now
-        assert (effect.left <= 0) == (effect.reason is EndReason.EXPIRED), "a lease lives until its deadline"
+        over = EndReason.DISCONNECTED if lease.orphaned else EndReason.EXPIRED
+        early = {Release: EndReason.RELEASED, Abandon: EndReason.DISCONNECTED, Disconnect: EndReason.DISCONNECTED}
+        expected = over if effect.left <= 0 else early.get(type(event))
+        assert effect.reason is expected, "a lease lives until its deadline, and ends as whatever ended it"
         lease.ended = True
         self.counters["leases ended"] += 1
-        if effect.reason is EndReason.DISCONNECTED:
+        if isinstance(event, Abandon) and effect.left > 0:
             self._refund(effect.lease)
 
     def live(self) -> list[Lent]:

@@ -18,6 +18,7 @@ from governor.core.effects import (
     Granted,
     LeaseEnded,
     LeaseExtended,
+    LeaseOrphaned,
     LeaseResult,
     LeaseState,
     Queued,
@@ -30,6 +31,7 @@ from governor.core.engine import Engine
 from governor.core.events import (
     Abandon,
     Acquire,
+    Disconnect,
     Drain,
     Event,
     Reconfigure,
@@ -117,6 +119,7 @@ def resource(name: str, limits: st.SearchStrategy[LimitSpec]) -> st.SearchStrate
         limit=limits,
         lease=lengths,
         max_lease=st.sampled_from((20 * MS, 20 * MS, 13 * MS)),
+        on_disconnect=mostly(3, lengths, st.sampled_from((0, None))),
         max_wait=mostly(9, st.sampled_from((30 * MS, 200 * MS, 8 * MS)), st.just(0)),
         max_waiters=mostly(6, st.just(50), st.sampled_from((2, 1, 0))),
     )
@@ -171,6 +174,8 @@ def fact(effect: Effect) -> Fact:
             return ("ended", effect.lease, effect.reason, effect.held, effect.left)
         case LeaseExtended():
             return ("extended", effect.lease, effect.left, effect.deadline)
+        case LeaseOrphaned():
+            return ("orphaned", effect.lease, effect.deadline)
         case Released():
             return ("released", *map(result, effect.results))
         case Renewed():
@@ -340,10 +345,16 @@ class EngineMachine(RuleBasedStateMachine):
         return tuple(data.draw(st.lists(st.sampled_from(known), min_size=1, max_size=4)))
 
     @precondition(lambda self: self.record.leases)
-    @rule(data=st.data(), outcome=st.sampled_from(Outcome))
-    def release(self, data: st.DataObject, outcome: Outcome) -> None:
+    @rule(data=st.data(), outcome=st.sampled_from(Outcome), settled=st.booleans())
+    def release(self, data: st.DataObject, outcome: Outcome, settled: bool) -> None:  # noqa: FBT001 - as above
         """Somebody gives leases back, and perhaps some that are not there."""
-        self.do(Release(self.some_leases(data), outcome))
+        self.do(Release(self.some_leases(data), outcome, settled))
+
+    @precondition(lambda self: self.record.leases)
+    @rule(data=st.data())
+    def disconnect(self, data: st.DataObject) -> None:
+        """Whoever held some leases is gone, whether or not all of them are there."""
+        self.do(Disconnect(self.some_leases(data)))
 
     @precondition(lambda self: self.record.live())
     @rule(outcome=st.sampled_from(Outcome))

@@ -5,9 +5,11 @@ It knows how to read a story, play it and write the answers down. It must never 
     declare                                resources, one an indented line:
       semaphore NAME PERMITS [options]     PERMITS may be `unlimited`
       pool NAME MEMBER … [options]         `MEMBER*2` may be shared by two
-      rate NAME PERMITS/PERIOD … burst=N   options: lease= max_wait= max_waiters= quarantine=
+      rate NAME PERMITS/PERIOD … burst=N   options: lease= on_disconnect= max_wait= max_waiters= quarantine=
     WHO acquires NAME[*PERMITS] … [wait=] [lease=] [id=]     `ann-again` is another ask of the client `ann`
-    WHO releases [#LEASE] [ok|broken]  ·  WHO renews [#LEASE] [lease=]  ·  WHO is gone
+    WHO releases [#LEASE] [ok|broken] [settled]  ·  WHO renews [#LEASE] [lease=]
+    WHO is gone                            before the answer of that ask was delivered
+    WHO disconnects [#LEASE]               whoever held the lease is gone
     at TIME                                time passes, and a timer fires at each deadline
     frozen until TIME                      time passes, and nobody looks
     drain  ·  reserve ids to N  ·  restart from N  ·  show
@@ -24,6 +26,7 @@ from governor.core.effects import (
     Granted,
     LeaseEnded,
     LeaseExtended,
+    LeaseOrphaned,
     LeaseResult,
     Queued,
     Reconfigured,
@@ -31,7 +34,7 @@ from governor.core.effects import (
     Released,
     Renewed,
 )
-from governor.core.events import Abandon, Acquire, Drain, Reconfigure, Release, Renew, ReserveIds
+from governor.core.events import Abandon, Acquire, Disconnect, Drain, Reconfigure, Release, Renew, ReserveIds
 from governor.core.kinds.pool import MemberSpec
 from governor.core.resource import ResourceSpec
 from governor.core.snapshot import ResourceSnapshot
@@ -133,18 +136,28 @@ class Stage:
             case ["show"]:
                 snapshot = self._play.engine.snapshot(now=self._play.now)
                 self._answers += [f"{clock(self._play.now):>8}  {row(shown)}" for shown in snapshot.resources]
-            case [who, "acquires", *words]:
-                self._acquire(who, words)
-            case [who, "releases", *words]:
-                outcome = next((Outcome(word) for word in words if not word.startswith("#")), Outcome.UNKNOWN)
-                self._play.do(Release((self._lease(who, words),), outcome))
-            case [who, "renews", *words]:
-                length = next((duration(word[6:]) for word in words if word.startswith("lease=")), None)
-                self._play.do(Renew((self._lease(who, words),), length))
-            case [who, "is", "gone"]:
-                self._play.do(Abandon(self._tickets[who]))
+            case [who, *words] if words:
+                self._act(who, words)
             case _:
                 raise AssertionError(f"no such command: {' '.join(command)}")
+
+    def _act(self, who: str, words: list[str]) -> None:
+        match words:
+            case ["acquires", *words]:
+                self._acquire(who, words)
+            case ["releases", *words]:
+                said = [word for word in words if not word.startswith("#") and word != "settled"]
+                outcome = Outcome(said[0]) if said else Outcome.UNKNOWN
+                self._play.do(Release((self._lease(who, words),), outcome, "settled" in words))
+            case ["renews", *words]:
+                length = next((duration(word[6:]) for word in words if word.startswith("lease=")), None)
+                self._play.do(Renew((self._lease(who, words),), length))
+            case ["disconnects", *words]:
+                self._play.do(Disconnect((self._lease(who, words),)))
+            case ["is", "gone"]:
+                self._play.do(Abandon(self._tickets[who]))
+            case _:
+                raise AssertionError(f"no such command: {who} {' '.join(words)}")
 
     def _acquire(self, who: str, words: list[str]) -> None:
         options = dict(word.split("=", 1) for word in words if "=" in word)
@@ -191,6 +204,8 @@ class Stage:
                 yield f"lease {effect.lease} of {effect.client} ends: {effect.reason}, {parts(effect.grants)}{late}"
             case LeaseExtended():
                 yield f"lease {effect.lease} had {clock(effect.left)} left, now until {clock(effect.deadline)}"
+            case LeaseOrphaned():
+                yield f"lease {effect.lease} is orphaned, until {clock(effect.deadline)}"
             case Released() | Renewed():
                 yield from map(answer, effect.results)
             case Reconfigured():
@@ -269,16 +284,33 @@ def resource(words: list[str]) -> ResourceSpec:
     burst = int(options.pop("burst", "1"))
     quarantine = duration(options.pop("quarantine", "1s"))
     lease = duration(options.pop("lease", "30s"))
+    said = options.pop("on_disconnect", "2s")
+    on_disconnect = {"release": 0, "keep": None}[said] if said in {"release", "keep"} else duration(said)
     max_wait = duration(options.pop("max_wait", "30s"))
     max_waiters = int(options.pop("max_waiters", "1000"))
     assert not options, f"no such option: {options}"
     match kind:
         case "semaphore":
             permits = None if plain[0] == "unlimited" else int(plain[0])
-            return semaphore(name, permits, lease=lease, max_wait=max_wait, max_waiters=max_waiters)
+            return semaphore(
+                name,
+                permits,
+                lease=lease,
+                on_disconnect=on_disconnect,
+                max_wait=max_wait,
+                max_waiters=max_waiters,
+            )
         case "pool":
             members = [MemberSpec(id_, (), int(n or "1")) for id_, _, n in (word.partition("*") for word in plain)]
-            return pool(name, members, quarantine=quarantine, lease=lease, max_wait=max_wait, max_waiters=max_waiters)
+            return pool(
+                name,
+                members,
+                quarantine=quarantine,
+                lease=lease,
+                on_disconnect=on_disconnect,
+                max_wait=max_wait,
+                max_waiters=max_waiters,
+            )
         case "rate":
             rates = [word.split("/", 1) for word in plain]
             windows = [(int(permits), duration(period), burst) for permits, period in rates]

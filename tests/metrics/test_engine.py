@@ -37,7 +37,7 @@ EXPECTED = {
 
 def declared(name: str, limit: LimitSpec) -> ResourceSpec:
     """One resource of a config."""
-    return ResourceSpec(name, limit, 3 * SECOND, 60 * SECOND, 5 * SECOND, max_waiters=2)
+    return ResourceSpec(name, limit, 3 * SECOND, 60 * SECOND, SECOND, 5 * SECOND, max_waiters=2)
 
 
 def outcome(ending: Granted | Denied | Abandoned) -> str:

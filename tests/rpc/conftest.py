@@ -46,6 +46,7 @@ def declared(name: str, limit: LimitSpec) -> ResourceSpec:
         limit,
         lease=30 * SECOND,
         max_lease=3600 * SECOND,
+        on_disconnect=2 * SECOND,
         max_wait=30 * SECOND,
         max_waiters=MAX_WAITERS,
     )
