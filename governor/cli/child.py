@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from governor.cli.exits import CommandError, Exit
+from governor.cli.signals import WAKE
 from governor.wording import printable
 
-# Python ignores these for itself; a program expects to be ended by them.
-_OURS_TO_IGNORE: Final = (signal.SIGPIPE, signal.SIGXFSZ)
+# Python and we ignore these for ourselves; a program expects to be ended by them.
+_OURS_TO_IGNORE: Final = (signal.SIGPIPE, signal.SIGXFSZ, WAKE)
 _LOOK_SECONDS: Final = 0.02
 
 
@@ -97,7 +98,7 @@ def start(command: Sequence[str], environment: Mapping[str, str], *, blocked: Co
 def _spawn(command: Sequence[str], environment: Mapping[str, str], grouped: bool, blocked: Collection[int]) -> int:  # noqa: FBT001
     return os.posix_spawnp(
         command[0],
-        command,
+        list(command),
         environment,
         setpgroup=0 if grouped else os.getpgrp(),
         setsigmask=blocked,

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 OnQueued = Callable[[int, float | None], None]
 
 _CLEAR: Final = "\r\x1b[K"
-# At first nobody wonders yet what takes so long, and what is granted soon needs no line.
-_QUIET_SECONDS: Final = 0.3
 
 
 def shown() -> bool:
@@ -57,7 +55,7 @@ class Line:
         """Show it, in place of what was shown before."""
         so_far = self._clock() - self._since
         with self._lock:
-            if self._is_over or so_far < _QUIET_SECONDS or not self._is_watched():
+            if self._is_over or not self._is_watched():
                 return
             self._write(_CLEAR + fit(text(self._names, ahead, expected, so_far), self._width()))
             self._is_drawn = True

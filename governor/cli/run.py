@@ -92,7 +92,7 @@ def run(
     lost all the same, CMD is sent SIGTERM, and SIGKILL after --kill-after: what it does is no longer covered.
 
     CMD finds the id of its lease in GOVERNOR_LEASE_ID, a number that only ever rises, and in GOVERNOR_MEMBERS
-    the pool members that it was lent, as JSON: [{"id", "attributes", "generation"}, ...].
+    the pool members that it was lent, as JSON: [{"resource", "id", "attributes", "generation"}].
 
     It hears the signals that are sent to governor. At a terminal it shares the job with governor, as if it had
     been started alone: Ctrl-C, Ctrl-Z and fg do what they always do. Without one it leads a process group of its
@@ -168,7 +168,12 @@ def _hold(lease: "Lease", command: "Sequence[str]", signals: "Signals", kill_aft
 def _told(lease: "Lease") -> dict[str, str]:
     """What the command finds in its environment."""
     members = [
-        {"id": member.id, "attributes": dict(member.attributes), "generation": member.generation}
+        {
+            "resource": member.resource,
+            "id": member.id,
+            "attributes": dict(member.attributes),
+            "generation": member.generation,
+        }
         for member in lease.members
     ]
     return {LEASE_ID: str(lease.id), MEMBERS: json.dumps(members, ensure_ascii=False)}
