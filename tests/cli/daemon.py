@@ -92,6 +92,14 @@ def stands_in_line(address: str, name: str) -> None:
         time.sleep(0.01)
 
 
+def until_free(address: str, *names: str) -> None:
+    """Returns once nothing of them is lent."""
+    late = time.monotonic() + BOUND
+    while any(resources(address)[name].in_use for name in names):
+        assert time.monotonic() < late, f"some of {names} stays lent"
+        time.sleep(0.01)
+
+
 @contextmanager
 def once_in_line(daemon: Daemon, name: str, number: signal.Signals) -> Iterator[None]:
     """Sends the daemon a signal as soon as somebody waits, while the body goes on."""

@@ -4,6 +4,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import signal
 import struct
 import subprocess
@@ -14,7 +15,7 @@ from contextlib import contextmanager
 from fcntl import ioctl
 from typing import Final
 
-from tests.cli.process import BOUND, ROOT
+from tests.cli.process import BOUND, COMMAND, ROOT
 
 # The shell is what opens the terminal, so that it is the one that controls the shell's session.
 _AT_TERMINAL: Final = ["sh", "-c", 'exec bash --norc --noediting -i <"$0" >"$0" 2>&1']
@@ -43,6 +44,16 @@ class Terminal:
         self._seen = found.end()
         return found
 
+    def until(self, pattern: str) -> str:
+        """Wait until it shows this; what it showed before that, after what was waited for last."""
+        before = self._seen
+        return self.written[before : self.shows(pattern).start()]
+
+    def hang_up(self) -> None:
+        """The window is closed: its shell ends, and the terminal is no more."""
+        self._shell.send_signal(signal.SIGHUP)
+        self._shell.wait(BOUND)
+
 
 @contextmanager
 def terminal(environment: Mapping[str, str], *, width: int = 100) -> Iterator[Terminal]:
@@ -55,6 +66,9 @@ def terminal(environment: Mapping[str, str], *, width: int = 100) -> Iterator[Te
         try:
             screen = Terminal(ours, shell)
             screen.shows(r"\$ ")
+            # No function: in a pipe that would be another shell, which is in the way of job control.
+            screen.type(f"alias governor={shlex.quote(shlex.join(COMMAND))}\n")
+            screen.shows(r"\n\$ ")
             yield screen
         finally:
             # Without its controlling process, a terminal hangs up on all that it controls.

@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Final
 import pytest
 
 from tests.cli.conftest import Run, lease_of
-from tests.cli.daemon import Daemon, resources, stands_in_line
+from tests.cli.daemon import Daemon, resources, stands_in_line, until_free
 from tests.cli.process import BOUND, COMMAND, ROOT, ended
 
 TOLD: Final = (sys.executable, "-S", str(ROOT / "tests" / "cli" / "told.py"))
@@ -63,14 +62,6 @@ def in_use(daemon: Daemon, name: str) -> int:
     return resources(daemon.address)[name].in_use
 
 
-def until_free(daemon: Daemon, name: str) -> None:
-    """Returns once nothing of it is lent."""
-    late = time.monotonic() + BOUND
-    while in_use(daemon, name):
-        assert time.monotonic() < late, f"{name} stays lent"
-        time.sleep(0.01)
-
-
 # --- what the command gets --------------------------------------------------------------------------------------
 
 
@@ -82,8 +73,8 @@ def test_it_holds_while_the_command_runs_and_gives_back(daemon: Daemon) -> None:
         process.terminate()
         assert end_of(process) == (3, "told SIGTERM\n", "")
 
-    until_free(daemon, "thumbnails")
-    until_free(daemon, "orders-db")
+    until_free(daemon.address, "thumbnails")
+    until_free(daemon.address, "orders-db")
 
 
 @pytest.mark.parametrize("code", [0, 1, 7, 255])
@@ -100,7 +91,7 @@ def test_it_dies_of_what_its_command_died_of(daemon: Daemon, number: signal.Sign
     run = ended("run", "thumbnails", "--", "sh", "-c", f"kill -{number.value} $$")
 
     assert (run.returncode, run.stdout, run.stderr) == (-number, "", "")
-    until_free(daemon, "thumbnails")
+    until_free(daemon.address, "thumbnails")
 
 
 def test_the_command_learns_what_it_was_lent(daemon: Daemon) -> None:
@@ -259,7 +250,7 @@ def test_a_killed_one_leaks_nothing(daemon: Daemon) -> None:
     with governed("thumbnails", "--", *TOLD) as process:
         _, command = told_of(process)
         process.kill()
-        until_free(daemon, "thumbnails")
+        until_free(daemon.address, "thumbnails")
         # The command is on its own now; whatever it writes to can tell by the fence.
         os.kill(command, signal.SIGKILL)
 
@@ -293,7 +284,7 @@ def test_what_cannot_be_run_any_more_gives_back(daemon: Daemon, run: Run, tmp_pa
         assert run("release", str(held)).exit == 0
         assert end_of(process) == (127, "", f"governor: {script}: no such command\n")
 
-    until_free(daemon, "thumbnails")
+    until_free(daemon.address, "thumbnails")
 
 
 def test_a_refusal_is_one_line_and_the_exit_code_of_acquire(daemon: Daemon, run: Run) -> None:

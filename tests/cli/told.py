@@ -1,28 +1,42 @@
 """A command that says which lease it has and which signals it hears, and ends when it is told to by SIGTERM.
 
-With the word `stubborn` it does not even then.
+With the word `stubborn` it does not even then; with `hangs-up`, also when its terminal goes away.
 """
 
 import os
 import signal
 import sys
+from contextlib import suppress
+
+HEARD = {
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGWINCH,
+    signal.SIGCONT,
+}
 
 
 def say(text: str) -> None:
-    """One line, in one piece."""
-    os.write(1, f"{text}\n".encode())
+    """One line, in one piece, if there is still anybody to read it."""
+    with suppress(OSError):
+        os.write(1, f"{text}\n".encode())
 
 
-def told(number: int, _: object) -> None:
-    """Say so."""
-    say(f"told {signal.Signals(number).name}")
-    if number == signal.SIGTERM and "stubborn" not in sys.argv:
-        sys.exit(3)
+def main(*words: str) -> int:
+    """The exit code."""
+    ends = {signal.SIGTERM: "stubborn" not in words, signal.SIGHUP: "hangs-up" in words}
+    signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
+    say(f"lease {os.environ['GOVERNOR_LEASE_ID']}, process {os.getpid()}")
+    while True:
+        number = signal.Signals(signal.sigwait(HEARD))
+        say(f"told {number.name}")
+        if ends.get(number):
+            return 3
 
 
 if __name__ == "__main__":
-    for each in ("INT", "TERM", "HUP", "QUIT", "USR1", "USR2", "WINCH", "CONT"):
-        signal.signal(getattr(signal, f"SIG{each}"), told)
-    say(f"lease {os.environ['GOVERNOR_LEASE_ID']}, process {os.getpid()}")
-    while True:
-        signal.pause()
+    sys.exit(main(*sys.argv[1:]))
