@@ -126,6 +126,7 @@ class Daemon:
             await self._stop.wait()
             self._ready = False
             server.set_serving(False)
+            server.drain()
             await self._drain()
         await self._last_steps()
         _log.info("stopped")

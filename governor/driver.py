@@ -61,6 +61,8 @@ class Driver:
         self._last_ticket = 0
         self._timer: Timer | None = None
         self._timer_at: Nanos = 0
+        # The instant of the last step: what it granted has its whole length left by then.
+        self.stepped_at: Nanos = 0
         self.observers: list[Callable[[Sequence[Effect]], None]] = []
         self.lag_observers: list[Callable[[Nanos], None]] = []
 
@@ -147,6 +149,10 @@ class Driver:
         """What a lease is, as of the last step; None when it does not live."""
         return self._engine.held(lease)
 
+    def grace(self, lease_id: LeaseId) -> Nanos | None:
+        """How long a live lease outlives its holder; None is until its deadline."""
+        return self._engine.grace(lease_id)
+
     def place(self, ticket: TicketId) -> tuple[int, Nanos] | None:
         """Of a ticket in line, how many are ahead of it, and the first instant at which it could be granted."""
         return self._engine.place(ticket, now=self._clock.now())
@@ -169,7 +175,8 @@ class Driver:
 
     def _step(self, event: Event) -> list[Effect]:
         """One step of the engine, and all that follows from it but the answer to whoever called."""
-        effects = self._engine.handle(event, now=self._clock.now())
+        self.stepped_at = now = self._clock.now()
+        effects = self._engine.handle(event, now=now)
         if self._callers:
             for effect in effects:
                 if isinstance(effect, (Granted, Denied)):

@@ -17,7 +17,7 @@ from governor.core.limit import LimitSpec
 from governor.core.resource import ResourceSpec
 from governor.core.types import SECOND, Claim, EndReason, LeaseId, Nanos, Reason, TicketId
 from governor.driver import Answer, Driver
-from tests.fakes import FakeClock, FakeTimer
+from governor.testing.clock import FakeClock, FakeTimer
 
 pytestmark = pytest.mark.usefixtures("never_blocks")
 
@@ -272,6 +272,86 @@ class TestWaiting:
 
         rig.driver.release((four[0],))
         assert [grant.resource for grant in _grants(await both)] == ["one", "four"]
+
+
+class TestHolders:
+    """What becomes of leases whose holder is gone, or has its answer, and what can be seen of both."""
+
+    async def test_a_grace_is_over_by_the_timer_alone(self, rig: Idle) -> None:
+        """Nobody calls: the timer, which was armed for the deadline, comes when the grace is over."""
+        lease = await rig.held()
+        waiter = await rig.waiting()
+
+        rig.driver.disconnect((lease,))
+        rig.clock.advance(GRACE - 1)
+        await turn()
+        assert not waiter.done()
+
+        rig.clock.advance(1)
+        assert lease_of(await waiter) == lease + 1
+        assert rig.ends() == [(lease, EndReason.DISCONNECTED)]
+
+    async def test_who_comes_back_within_the_grace_keeps_the_lease(self, rig: Idle) -> None:
+        """For its whole length."""
+        lease = await rig.held()
+        rig.driver.disconnect((lease,))
+        rig.clock.advance(GRACE - 1)
+
+        (result,) = rig.driver.renew((lease,))
+        assert result.remaining == LEASE
+        rig.clock.advance(LEASE - 1)
+
+        assert rig.ends() == []
+
+    async def test_a_lease_is_shown_while_it_lives(self, rig: Idle) -> None:
+        """With the deadline that it has by now."""
+        lease = await rig.held()
+        rig.driver.disconnect((lease,))
+
+        held = rig.driver.held(lease)
+
+        assert held is not None
+        assert (held.id, held.deadline, held.length) == (lease, rig.clock.time + GRACE, LEASE)
+        assert [(grant.resource, grant.permits) for grant in held.grants] == [("one", 1)]
+        rig.clock.advance(GRACE)
+        assert rig.driver.held(lease) is None
+
+    async def test_a_place_is_shown_while_it_is_waited_at(self, rig: Idle) -> None:
+        """How many are ahead, and the first instant at which the permits could be there."""
+        await rig.acquire(SLOW)
+        tickets = [answer.ticket for answer in (rig.driver.ask(SLOW), rig.driver.ask(SLOW))]
+        began = rig.clock.time
+        assert [rig.driver.place(ticket) for ticket in tickets] == [(0, began + SECOND), (1, began + 2 * SECOND)]
+
+        rig.clock.advance(SECOND)
+
+        assert [rig.driver.place(ticket) for ticket in tickets] == [None, (0, began + 2 * SECOND)]
+
+    async def test_a_settled_release_frees_the_request_id(self, rig: Idle) -> None:
+        """An unsettled one leaves the answer that the lease has ended."""
+        for settled in (False, True):
+            request_id = f"settled: {settled}"
+            lease = lease_of(await rig.acquire(ONE, request_id=request_id))
+            assert rig.driver.release((lease,), settled=settled)[0].state is LeaseState.RELEASED
+
+            again = await rig.acquire(ONE, request_id=request_id)
+
+            assert isinstance(again, Granted) == settled
+
+    async def test_a_caller_whose_wait_is_over_is_told_alone(self, rig: Idle) -> None:
+        """Whoever repeated the same ask waits on, at the same place."""
+        lease = await rig.held()
+        first = await rig.waiting(wait=SECOND, request_id="1")
+        between = await rig.waiting()
+        second = await rig.waiting(wait=5 * SECOND, request_id="1")
+
+        rig.clock.advance(SECOND)
+        assert reason_of(await first) is Reason.WAIT_OVER
+        rig.driver.release((lease,))
+
+        assert lease_of(await second) == lease + 1
+        assert not between.done()
+        between.cancel()
 
 
 class TestTimer:
@@ -556,6 +636,7 @@ class TestObservers:
         leaver.cancel()
         await turn()
         rig.driver.renew((lease,))
+        rig.driver.disconnect((lease,))
         rig.clock.advance(LEASE)
         rig.driver.reconfigure((spec("one", SemaphoreSpec(2)),))
         rig.driver.drain()
@@ -569,6 +650,7 @@ class TestObservers:
             "Abandoned",
             "LeaseExtended",
             "Renewed",
+            "LeaseOrphaned",
             "LeaseEnded",
             "Reconfigured",
             "Denied",

@@ -17,6 +17,8 @@ TCP: Final = "127.0.0.1:7411"
 
 _MAX_PORT: Final = 65_535
 
+Candidate = tuple[socket.AddressFamily, str | tuple[str, int]]
+
 
 @dataclass(slots=True, frozen=True)
 class Address:
@@ -35,8 +37,8 @@ class Address:
         """What HTTP/2 calls the host."""
         return "localhost" if self.path else self.text
 
-    def candidates(self) -> list[tuple[socket.AddressFamily, str | tuple[str, int]]]:
-        """The sockets to try, in order. Raises OSError when the host has no address."""
+    def candidates(self) -> list[Candidate]:
+        """The sockets to try, in order. Raises OSError when the host has no address, ValueError if it is no name."""
         if self.path:
             return [(socket.AF_UNIX, self.path)]
         found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
@@ -55,9 +57,10 @@ def find(address: str | None = None) -> Address:
         >>> find("[::1]:7411").host
         '::1'
     """
-    text = address if address is not None else os.environ.get(VARIABLE, "")
-    if text:
-        return parse(text)
+    if address is not None:
+        return parse(address)
+    if said := os.environ.get(VARIABLE):
+        return parse(said)
     if Path(SOCKET).is_socket():
         return parse(f"unix:{SOCKET}")
     return parse(TCP)

@@ -21,10 +21,8 @@ from governor.client.keeping import NEVER, Keeping
 from governor.v1 import governor_pb2 as pb
 
 WINDOW: Final = 2
-# How long an ask is given to get into line, also again after a connection broke.
-PATIENCE: Final = 5 * SECOND
 # Nothing was heard for so long while something depends on the daemon: it is asked for a sign of life.
-PROBE: Final = 2 * SECOND
+PROBE: Final = SECOND
 # Nothing at all for so long: this connection is given up.
 SILENCE: Final = 8 * SECOND
 # How much later than its wait an ask in line may be answered, before we stop believing that it will be.
@@ -32,7 +30,9 @@ _LATE: Final = SECOND
 _PLACES: Final = SECOND
 _MOST_SHAPES: Final = 256
 _MOST_GIVEN_UP: Final = 256
+# Of one message; the daemon takes twice as much, and one ask has at most half as much.
 _MOST_BYTES: Final = 128 * 1024
+_MOST_CANCELS: Final = 5_000
 # The statuses of a refusal that no repetition changes: INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED, OUT_OF_RANGE,
 # UNAUTHENTICATED. Of an adoption, NOT_FOUND and FAILED_PRECONDITION say that the lease is no more.
 _FOR_GOOD: Final = frozenset({3, 5, 7, 11, 16})
@@ -64,8 +64,12 @@ class Conversation:
         self._cancels: list[int] = []
         self._templates: dict[Shape, tuple[pb.SessionRequest, pb.SessionAcquire]] = {}
         self._open = False
+        self._welcome = False
+        # Why there is no connection.
+        self._trouble = ""
         self._sent = self._handled = 0
-        self._heard_at = 0
+        # When the daemon was last heard of, and when this connection was begun.
+        self._heard_at = self._began_at = 0
         self._probed = False
         # Nobody gives up before this; it may be too early, never too late.
         self._give_up_at = NEVER
@@ -75,11 +79,13 @@ class Conversation:
 
     @property
     def busy(self) -> bool:
-        """Whether anything depends on the daemon."""
-        return bool(self._asks) or self.keeping.busy
+        """Whether anything depends on the daemon, or has yet to reach it."""
+        return bool(self._asks or self._cancels) or self._sent > self._handled or self.keeping.busy
 
     def ask(self, ask: Ask) -> None:
         """Ask, as soon as there is a connection."""
+        if ask.given_up:
+            return
         self._last_op += 1
         ask.op = self._last_op
         self._asks[ask.op] = ask
@@ -96,6 +102,7 @@ class Conversation:
             self.keeping.release(ask.held)
         elif self._asks.pop(ask.op, None) is not None:
             self._leave(ask)
+        ask.given_up = True
 
     def give_all_back(self) -> None:
         """The program ends: release what is held, and answer nobody."""
@@ -108,34 +115,40 @@ class Conversation:
     def connected(self, now: int) -> None:
         """A stream is open, and nothing was said on it yet."""
         self._open = True
+        self._welcome = False
         self._sent = self._handled = 0
-        self._heard_at = now
+        self._began_at = now
         self._probed = False
 
     def disconnected(self, now: int) -> None:
         """The stream is gone. What had no answer is said again on the next one."""
         self._open = False
+        self._sent = self._handled = 0
         # What they were for left the line with the stream.
         self._cancels.clear()
         again = [ask for ask in self._asks.values() if ask.message]
         for ask in again:
             ask.message = 0
             ask.queued = False
-            ask.again = True
-            if ask.deadline is not None:
-                # It stood in line, which outlives a restart of the daemon, but not for long.
-                ask.deadline = now + PATIENCE
-                if ask.shape.wait is not None:
-                    ask.deadline = min(ask.deadline, ask.asked_at + ask.shape.wait)
+            ask.repeated = True
+            if self._welcome:
+                ask.start_again(now)
+        self._welcome = False
         self._unsent.extendleft(reversed(again))
         self._give_up_at = now
         self.keeping.disconnected(now)
 
-    def refused(self, error: GovernorError, *, for_good: bool) -> None:
+    def refused(self, why: str, *, for_good: bool) -> None:
         """No connection can be had now: whoever is not patient is told so; if it is for good, everybody."""
+        self._trouble = why
         for ask in list(self._asks.values()):
             if for_good or not (ask.patient or ask.again):
-                self._answer(ask, error)
+                self._answer(ask, Unavailable(why, address=self._address))
+
+    def fail(self) -> None:
+        """Nothing can be done any more: nobody who waits may be left hanging."""
+        for ask in list(self._asks.values()):
+            self._answer(ask, GovernorError("the client's thread failed; see the log"))
 
     # --- to the daemon ------------------------------------------------------------------------------------------
 
@@ -145,7 +158,10 @@ class Conversation:
             return None
         first = self._sent == 0
         places = self._to_be_placed(now)
-        if not (first or places or self._unsent or self._cancels or self.keeping.wants_to_speak(now)):
+        unsent = self._unsent
+        while unsent and unsent[0].given_up:
+            unsent.popleft()
+        if not (first or places or unsent or self._cancels or self.keeping.wants_to_speak(now)):
             return None
         self._sent += 1
         parts: list[bytes] = []
@@ -154,9 +170,9 @@ class Conversation:
             self.keeping.greet(now)
             parts.append(pb.SessionRequest(hello=self._hello).SerializeToString())
         if self._cancels:
-            parts.append(pb.SessionRequest(cancels=self._cancels).SerializeToString())
-            self._cancels.clear()
-        self.keeping.say(parts, now)
+            parts.append(pb.SessionRequest(cancels=self._cancels[:_MOST_CANCELS]).SerializeToString())
+            del self._cancels[:_MOST_CANCELS]
+        self.keeping.say(parts, self._sent, now)
         self._say_asks(parts, now)
         if places:
             parts.append(pb.SessionRequest(places=places).SerializeToString())
@@ -171,7 +187,7 @@ class Conversation:
         return [ask.op for ask in asked if ask.queued]
 
     def _say_asks(self, parts: list[bytes], now: int) -> None:
-        unsent, size = self._unsent, 0
+        unsent, size = self._unsent, sum([len(part) for part in parts])
         while unsent and size < _MOST_BYTES:
             ask = unsent.popleft()
             if ask.given_up:
@@ -216,26 +232,20 @@ class Conversation:
             said = pb.SessionResponse.FromString(message)
         except DecodeError as error:
             raise ValueError("not a SessionResponse") from error
-        self._handled = said.handled
-        for granted in said.grants:
-            self._granted(granted, now)
-        for lease_id in said.released:
-            self.keeping.released(lease_id)
-        if said.refusals:
-            for refusal in said.refusals:
-                self._refused(refusal)
-        if said.queued:
-            for place in said.queued:
-                self._queued(place)
-        if said.results or said.ended:
-            for result in [*said.results, *said.ended]:
-                self.keeping.told(result)
+        if said.handled:
+            self._handled = said.handled
         if said.HasField("welcome"):
             self._hello.resume = said.welcome.session
+            self._welcome = True
+            self._trouble = ""
             self.keeping.welcomed(said.welcome)
-            self.keeping.kept_alive()
-        if said.kept_alive:
-            self.keeping.kept_alive()
+        for granted in said.grants:
+            self._granted(granted, now)
+        for refusal in said.refusals:
+            self._refused(refusal)
+        for place in said.queued:
+            self._queued(place)
+        self.keeping.hear(said)
 
     def _granted(self, granted: pb.SessionGrant, now: int) -> None:
         ask = self._asks.pop(granted.op, None)
@@ -260,8 +270,11 @@ class Conversation:
         outlives = self.keeping.outlives(granted)
         ask.held = held = Held(lease.id, claims, members, length, waited, 0, outlives, self._owner)
         if length is not None:
-            since = now if waited else ask.sent_at
-            self.keeping.hold(held, length, since=since, waited=waited > 0, heard_at=self._heard_at, now=now)
+            # It came into line after it was sent, so this is no later than the grant, however late we hear of it. Of
+            # one that was sent twice we do not know since when it waited: a keep-alive makes its deadline firm.
+            firm = not (waited and ask.repeated)
+            since = ask.sent_at + waited if firm else now
+            self.keeping.hold(held, length, since=since, firm=firm, heard_at=self._heard_at, now=now)
         self.answers.append((ask, held))
 
     def _refused(self, refusal: pb.SessionRefusal) -> None:
@@ -270,6 +283,11 @@ class Conversation:
             return
         if ask.adopt and refusal.code in _NO_MORE:
             self.answers.append((ask, LeaseLost(refusal.message, lease=ask.adopt, reason=refusal.reason.lower())))
+            return
+        if ask.again and refusal.reason == "LEASE_ENDED":
+            # It was granted as the connection broke, and was over before we came back: nobody ever had it.
+            ask.again, ask.message = False, 0
+            self.ask(ask)
             return
         retry_after = refusal.retry_after.ToNanoseconds() / SECOND if refusal.HasField("retry_after") else None
         error = NotGranted(
@@ -314,17 +332,17 @@ class Conversation:
         if may_speak:
             at = min(at, self._places_at)
         if self._open and self.busy:
-            at = min(at, self._heard_at + (SILENCE if self._probed else PROBE))
+            at = min(at, max(self._heard_at, self._began_at) + (SILENCE if self._probed else PROBE))
         return None if at >= NEVER else at
 
     def tick(self, now: int) -> tuple[bool, bool]:
         """Do what is due: whether to ask for a sign of life, and whether to give this connection up."""
-        self.keeping.look(now, self._heard_at, connected=self._open)
+        self.keeping.look(now, self._heard_at, connected=self._welcome)
         if now >= self._give_up_at:
             self._look_at_asks(now)
         if not self._open or not self.busy:
             return False, False
-        silent = now - self._heard_at
+        silent = now - max(self._heard_at, self._began_at)
         if silent >= SILENCE:
             return False, True
         if silent >= PROBE and not self._probed:
@@ -345,5 +363,6 @@ class Conversation:
             if due > now:
                 first = min(first, due)
                 continue
-            self._answer(ask, Unavailable(f"{self._address}: the daemon does not answer", address=self._address))
+            why = self._trouble or f"{self._address}: the daemon does not answer"
+            self._answer(ask, Unavailable(why, address=self._address))
         self._give_up_at = first

@@ -7,6 +7,10 @@ It knows what a person needs to act. It must never know how a daemon is spoken t
 class GovernorError(Exception):
     """Something that governor has to say went wrong."""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # A pool of processes or a task queue sends errors to where they are looked at.
+        return _made_again, (type(self), self.args, vars(self))
+
 
 class NotGranted(GovernorError):  # noqa: N818 - it says what happened, as TimeoutError does
     """The daemon said no: for good, or for now.
@@ -64,3 +68,11 @@ class Unavailable(GovernorError):  # noqa: N818 - as above
 
 class UsageError(GovernorError):
     """The program asked for something that makes no sense; it must be changed."""
+
+
+def _made_again(
+    kind: type[GovernorError], arguments: tuple[object, ...], attributes: dict[str, object]
+) -> GovernorError:
+    error = kind.__new__(kind, *arguments)
+    error.__dict__.update(attributes)
+    return error

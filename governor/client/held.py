@@ -62,16 +62,34 @@ class Held:
     state: State = State.HELD
     reason: str = ""
     outcome: "pb.Outcome.ValueType" = pb.OUTCOME_UNSPECIFIED
-    on_loss: "Callable[[], None] | None" = None
+    # What to call when it is lost; whoever takes it out calls it.
+    watchers: "list[Callable[[], None]] | None" = None
+
+    def watch(self, watcher: "Callable[[], None]") -> None:
+        """Have this called when it is lost, also if it is already."""
+        self.watchers = [watcher]
+        if self.state is State.LOST:
+            self.tell_loss()
+
+    def tell_loss(self) -> None:
+        """Call whoever watches; each once, whichever thread comes first."""
+        watchers = self.watchers
+        while watchers:
+            try:
+                watcher = watchers.pop()
+            except IndexError:
+                return
+            watcher()
 
     def extend(self, since: int) -> None:
         """The daemon counts its length from ``since`` or later."""
         if self.length is not None:
             self.until = max(self.until, since + self.length - min(self.length // _MARGIN_SHARE, _MOST_MARGIN))
 
-    def ends_by(self, now: int) -> bool:
-        """Whether it has surely ended by itself."""
-        return self.length is not None and self.until + self.length // 2 <= now
+    @property
+    def ends_at(self) -> int:
+        """When it has surely ended by itself."""
+        return self.until + (self.length or 0) // 2
 
     def shorten(self, length: int, since: int) -> None:
         """It has another length from now on, counted from ``since`` or later."""

@@ -21,7 +21,7 @@ NOTICED: Final = 4 * SECOND
 _OFTEN_ENOUGH: Final = 10 * SECOND
 _TOO_OFTEN: Final = SECOND // 20
 # So many ids fit into one message. Who holds more loses the rest when a connection breaks.
-_MOST_CLAIMED: Final = 30_000
+_MOST_CLAIMED: Final = 20_000
 _MOST_SAID: Final = 5_000
 _KEEP_ALIVE: Final = pb.SessionRequest(keep_alive=True).SerializeToString()
 
@@ -35,7 +35,8 @@ class Keeping:
         # Given back by the program: not said yet, and said without an answer so far.
         self._unsaid: dict[int, Held] = {}
         self._said: dict[int, Held] = {}
-        self._detached: list[int] = []
+        # Let go by the program, with the number of the message that says so; 0 while none does.
+        self._detached: dict[int, int] = {}
         # When the keep-alives under way were sent, oldest first; the hello counts as one.
         self._keeping: deque[int] = deque()
         self._keep_at = NEVER
@@ -51,19 +52,20 @@ class Keeping:
 
     @property
     def busy(self) -> bool:
-        """Whether anything depends on the daemon."""
-        return bool(self._held or self._unsaid or self._said)
+        """Whether anything depends on the daemon, or has yet to reach it."""
+        return bool(self._held or self._unsaid or self._said or self._detached)
 
     @property
     def claimed(self) -> list[int]:
-        """The leases that are ours: those given back are so until the daemon has said it."""
-        return [*self._held, *self._unsaid][:_MOST_CLAIMED]
+        """The leases that are ours: those given back or let go are so until the daemon knows it."""
+        return [*self._held, *self._unsaid, *self._detached][:_MOST_CLAIMED]
 
     # --- what the program does ----------------------------------------------------------------------------------
 
     def release(self, held: Held) -> None:
         """Give it back; safe in any state."""
-        if self._held.pop(held.id, None) is not None:
+        if self._held.get(held.id) is held:
+            del self._held[held.id]
             held.state = State.RELEASED
             self._unsaid[held.id] = held
 
@@ -74,9 +76,10 @@ class Keeping:
 
     def detach(self, held: Held) -> None:
         """Keep it alive no longer; it lives on until its deadline."""
-        if self._held.pop(held.id, None) is not None:
+        if self._held.get(held.id) is held:
+            del self._held[held.id]
             held.state = State.DETACHED
-            self._detached.append(held.id)
+            self._detached[held.id] = 0
 
     def disown(self) -> None:
         """Another process has all of them: we are a fork of it."""
@@ -87,14 +90,16 @@ class Keeping:
 
     def wants_to_speak(self, now: int) -> bool:
         """Whether there is anything to say."""
-        return bool(self._unsaid or self._detached) or (now >= self._keep_at and bool(self._held))
+        if self._unsaid or (now >= self._keep_at and self._held):
+            return True
+        return bool(self._detached) and 0 in self._detached.values()
 
     def greet(self, now: int) -> None:
         """A hello goes out that names what is `claimed`."""
         self._keeping.append(now)
 
-    def say(self, parts: list[bytes], now: int) -> None:
-        """Add what there is to say to a message."""
+    def say(self, parts: list[bytes], number: int, now: int) -> None:
+        """Add what there is to say to the message of this number."""
         if self._unsaid:
             given = pb.SessionRequest()
             now_said = dict(islice(self._unsaid.items(), _MOST_SAID))
@@ -108,8 +113,10 @@ class Keeping:
                 del self._unsaid[lease_id]
             parts.append(given.SerializeToString())
         if self._detached:
-            parts.append(pb.SessionRequest(detaches=self._detached).SerializeToString())
-            self._detached = []
+            detached = [lease_id for lease_id, message in self._detached.items() if not message][:_MOST_SAID]
+            if detached:
+                parts.append(pb.SessionRequest(detaches=detached).SerializeToString())
+                self._detached.update(dict.fromkeys(detached, number))
         if now >= self._keep_at and self._held:
             parts.append(_KEEP_ALIVE)
             self._keeping.append(now)
@@ -126,41 +133,57 @@ class Keeping:
             self._interval = welcome.keep_alive.ToNanoseconds()
         self._outlives = welcome.on_disconnect.ToNanoseconds() if welcome.HasField("on_disconnect") else None
 
+    def hear(self, said: pb.SessionResponse) -> None:
+        """Take in what a message says of leases; its grants are told one by one, by `hold`."""
+        if said.handled and self._detached:
+            for lease_id in [each for each, message in self._detached.items() if 0 < message <= said.handled]:
+                del self._detached[lease_id]
+        for lease_id in said.released:
+            self._said.pop(lease_id, None)
+        for results in (said.results, said.ended):
+            for result in results:
+                self._told(result)
+        if said.HasField("welcome"):
+            self._kept_alive()
+        if said.kept_alive:
+            self._kept_alive()
+
     def outlives(self, granted: pb.SessionGrant) -> int | None:
         """How long a lease lives on when the stream ends."""
         if granted.HasField("on_disconnect"):
             return granted.on_disconnect.ToNanoseconds()
         return None if granted.keeps else self._outlives
 
-    def hold(self, held: Held, length: int, *, since: int, waited: bool, heard_at: int, now: int) -> None:
-        """It was granted, and the daemon counts its length from ``since`` or later."""
+    def hold(self, held: Held, length: int, *, since: int, firm: bool, heard_at: int, now: int) -> None:
+        """It was granted, and the daemon counts its length from ``since`` or later: for sure, if that is ``firm``."""
         held.extend(since)
+        former = self._held.get(held.id)
+        if former is not None:
+            former.state = State.DETACHED  # adopted from ourselves
         self._held[held.id] = held
         self._look_at = min(self._look_at, held.until, heard_at + NOTICED + _relied_on(held.outlives))
         if length < self._shortest or self._keep_at == NEVER:
             self._shortest = min(self._shortest, length)
             self._keep_at = min(self._keep_at, now + self._pause())
-        if waited:
-            self._keep_at = now  # how long the answer was on its way is not known: this makes the deadline firm
+        if not firm:
+            self._keep_at = now
 
-    def released(self, lease_id: int) -> None:
-        """The daemon has it back."""
-        self._said.pop(lease_id, None)
-
-    def told(self, result: pb.LeaseResult) -> None:
+    def _told(self, result: pb.LeaseResult) -> None:
         """What became of a lease, other than that it was given back as asked."""
         if result.state == pb.LeaseResult.RENEWED:
             held = self._held.get(result.lease_id)
             if held is not None and self._keeping:
-                held.shorten(result.remaining.ToNanoseconds(), self._keeping[0])
+                since = self._keeping[0]
+                held.shorten(result.remaining.ToNanoseconds(), since)
                 self._shortest = min(self._shortest, held.length or NEVER)
+                self._keep_at = min(self._keep_at, since + self._pause())
             return
         self._said.pop(result.lease_id, None)
         held = self._held.pop(result.lease_id, None)
         if held is not None:
             self._lose(held, result.ended.reason if result.HasField("ended") else "unknown")
 
-    def kept_alive(self) -> None:
+    def _kept_alive(self) -> None:
         """All that is held was renewed, when the oldest keep-alive under way came or later."""
         if self._keeping:
             since = self._keeping.popleft()
@@ -172,7 +195,7 @@ class Keeping:
         """The stream is gone."""
         self._unsaid = {**self._said, **self._unsaid}
         self._said = {}
-        self._detached = []
+        self._detached = dict.fromkeys(self._detached, 0)
         self._keeping.clear()
         self._look_at = now
 
@@ -193,16 +216,21 @@ class Keeping:
             if until <= now:
                 del self._held[held.id]
                 self._lose(held, "unreachable")
+                # If it lives after all, nobody may keep it alive with the others.
+                self._unsaid[held.id] = held
                 continue
             first = min(first, until)
             shortest = min(shortest, held.length or NEVER)
-        self._look_at, self._shortest = first, shortest
         if not self._held:
             self._keep_at = NEVER
         for given in (self._unsaid, self._said):
             # These have ended by themselves by now: the daemon need not be told.
-            for lease_id in [held.id for held in given.values() if held.ends_by(now)]:
-                del given[lease_id]
+            for held in list(given.values()):
+                if held.ends_at <= now:
+                    del given[held.id]
+                else:
+                    first = min(first, held.ends_at)
+        self._look_at, self._shortest = first, shortest
 
     def _lose(self, held: Held, reason: str) -> None:
         if held.state is State.HELD:  # and not just given back, which is on its way to us

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 from governor.client.asks import SECOND
-from governor.client.errors import LeaseLost
+from governor.client.errors import LeaseLost, UsageError
 from governor.client.held import Held, Member, State
 from governor.v1 import governor_pb2 as pb
 
@@ -108,11 +108,17 @@ class Lease:
 
         Args:
             outcome: How its pool members were: ``broken`` ones are kept out for a while.
+
+        Raises:
+            UsageError: There is no such outcome.
         """
         held = self._held
+        code = _OUTCOMES.get(outcome)
+        if code is None:
+            raise UsageError(f'an outcome is "ok", "broken" or "unknown", not {outcome!r}')
+        self._stop_watching()
         if held is not None and held.state is State.HELD and held.owner == self._link.pid:
-            held.outcome = _OUTCOMES[outcome]
-            held.on_loss = None
+            held.outcome = code
             held.state = State.RELEASED
             if held.length is not None:
                 self._submit(held)
@@ -124,14 +130,19 @@ class Lease:
             Its id, for `Client.adopt` here or in another process.
         """
         held = self._held
+        self._stop_watching()
         if held is not None and held.state is State.HELD and held.owner == self._link.pid:
-            held.on_loss = None
             held.state = State.DETACHED
             self._link.submit(lambda talk: talk.keeping.detach(held))
         return self.id
 
     def _submit(self, held: Held) -> None:
         self._link.submit(held)
+
+    def _stop_watching(self) -> None:
+        """Nobody wants to know any more what becomes of it."""
+        if self._held is not None:
+            self._held.watchers = None
 
     def _leave(self, error: BaseException | None) -> None:
         """The end of a block."""
@@ -161,12 +172,13 @@ class Lease:
 class AsyncLease(Lease):
     """A `Lease` of an asyncio program."""
 
-    __slots__ = ("_cancelled", "_task")
+    __slots__ = ("_cancelled", "_task", "_watched")
 
     def __init__(self, link: "Link", held: Held | None) -> None:
         super().__init__(link, held)
         self._task: asyncio.Task[object] | None = None
         self._cancelled = False
+        self._watched = True
 
     def watch(self, loop: asyncio.AbstractEventLoop, task: "asyncio.Task[object] | None", on_loss: "OnLoss") -> None:
         """Have a loss do what the program wants."""
@@ -176,16 +188,23 @@ class AsyncLease(Lease):
         self._task = task
 
         def lost() -> None:
-            call = self._cancel if on_loss == "cancel" else lambda: on_loss(self)
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to be told
-                loop.call_soon_threadsafe(call)
+                loop.call_soon_threadsafe(self._tell, on_loss)
 
-        held.on_loss = lost
+        held.watch(lost)
 
-    def _cancel(self) -> None:
-        if self.lost and self._task is not None and not self._task.done():
+    def _tell(self, on_loss: "Callable[[AsyncLease], None] | Literal['cancel']") -> None:
+        if not self._watched:
+            return  # it was given back meanwhile
+        if on_loss != "cancel":
+            on_loss(self)
+        elif self._task is not None and not self._task.done():
             self._cancelled = True
             self._task.cancel(f"lease {self.id} is lost")
+
+    def _stop_watching(self) -> None:
+        super()._stop_watching()
+        self._watched = False
 
     def _leave(self, error: BaseException | None) -> None:
         task, self._task = self._task, None  # a loss that is noticed after the block cancels nothing any more
@@ -218,7 +237,7 @@ OnLoss = Callable[[AsyncLease], None] | Literal["cancel"] | None
 
 def watch(lease: Lease, on_loss: Callable[[Lease], None] | None) -> None:
     """Have ``on_loss`` called when the lease is lost, in a thread of its own: it may block as long as it likes."""
-    if on_loss is not None and lease._held is not None:  # noqa: SLF001
-        lease._held.on_loss = lambda: threading.Thread(  # noqa: SLF001
-            target=on_loss, args=(lease,), name="governor-on-loss", daemon=True
-        ).start()
+    held = lease._held  # noqa: SLF001
+    if on_loss is not None and held is not None:
+        thread = threading.Thread(target=on_loss, args=(lease,), name="governor-on-loss", daemon=True)
+        held.watch(thread.start)

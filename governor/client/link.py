@@ -22,20 +22,22 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from typing import Final
 
-from governor.client.address import Address
+from governor.client.address import Address, Candidate
 from governor.client.asks import SECOND, Ask
 from governor.client.conversation import Answer, Conversation
-from governor.client.errors import GovernorError, Unavailable
 from governor.client.held import Held
 from governor.client.stream import Ended, Stream
 
 _LOG: Final = logging.getLogger("governor.client")
 
 _PATH: Final = "/governor.v1.Governor/Session"
+# A connection that broke sooner was none to come back to at once.
+_LASTED: Final = SECOND
 # How long a connection may take to come about, and the daemon to greet us on it.
 _PATIENCE: Final = 5 * SECOND
 _FIRST_PAUSE: Final = SECOND // 20
@@ -82,9 +84,13 @@ class Link:
         self._socket: socket.socket | None = None
         self._stream: Stream | None = None
         self._connecting_until = 0
-        self._greeted = False
+        # Whether the daemon took anything, and when it greeted us; 0 while it has not.
+        self._taken = False
+        self._greeted_at = 0
+        # The addresses that are left to try, if this one fails.
+        self._candidates: deque[Candidate] = deque()
         self._pause = 0
-        self._next_try = 0
+        self._tried_at = self._next_try = 0
         self._busy_at = time.monotonic_ns()
         self._poll = select.poll()
         self._talk = Conversation(
@@ -136,8 +142,7 @@ class Link:
         thread = self._thread
         if thread is None:
             return
-        self._closing = True
-        self.submit(_give_all_back)
+        self.submit(self._give_all_back)
         if thread is not threading.current_thread():
             thread.join(farewell)
 
@@ -150,6 +155,10 @@ class Link:
         self._talk.keeping.disown()
         self._start_afresh()
 
+    def _give_all_back(self, talk: Conversation) -> None:
+        self._closing = True
+        talk.give_all_back()
+
     # --- the thread ---------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
@@ -158,11 +167,13 @@ class Link:
                 self._turn()
         except BaseException:  # noqa: BLE001 - whatever it is, nobody who waits may be left hanging
             _LOG.exception("the client's thread failed; this is a bug of governor")
-            self._talk.refused(GovernorError("the client's thread failed; see the log"), for_good=True)
+            self._talk.fail()
             self._deliver()
         finally:
             with self._lock:
                 self._hang_up()
+                self._candidates.clear()
+                self._pause = 0
                 for end in (self._wake_in, self._wake_out):
                     if end is not None:
                         end.close()
@@ -186,6 +197,10 @@ class Link:
         while inbox:
             work = inbox.popleft()
             if isinstance(work, Ask):
+                self._closing = False
+                if not work.patient:
+                    # Whoever does not wait for a daemon that is away is told so soon.
+                    self._next_try = min(self._next_try, self._tried_at + _FIRST_PAUSE)
                 talk.ask(work)
             elif isinstance(work, Held):
                 talk.keeping.release(work)
@@ -240,29 +255,30 @@ class Link:
 
     def _connect(self, now: int) -> None:
         """Begin to connect; how it went shows when the socket is ready."""
-        error: OSError | None = None
+        self._tried_at = now
+        why = "no such host"
         try:
-            candidates = self.address.candidates()
-        except OSError as failed:
-            candidates, error = [], failed
-        for family, where in candidates:
-            sock = socket.socket(family, socket.SOCK_STREAM)
-            sock.setblocking(False)  # noqa: FBT003
-            if family != socket.AF_UNIX:
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            code = sock.connect_ex(where)
-            if code not in {0, errno.EINPROGRESS, errno.EAGAIN}:
-                sock.close()
-                error = OSError(code, os.strerror(code))
-                continue
-            self._socket = sock
-            self._stream = Stream(_PATH, self.address.authority, f"governor-python/{self._version}")
-            self._connecting_until = now + _PATIENCE
-            self._greeted = False
-            self._poll.register(sock, select.POLLIN | select.POLLOUT)
-            self._talk.connected(now)
-            return
-        self._broken(Ended(None, error.strerror or str(error) if error else "no such host"), now)
+            if not self._candidates:
+                self._candidates.extend(self.address.candidates())
+            while self._candidates:
+                sock, code = _begin(*self._candidates.popleft())
+                if code == errno.EAGAIN:  # of a unix socket: the daemon is there, and takes nobody in just now
+                    self._next_try = now + _FIRST_PAUSE
+                    return
+                if sock is None:
+                    why = os.strerror(code)
+                    continue
+                self._socket = sock
+                self._stream = Stream(_PATH, self.address.authority, f"governor-python/{self._version}")
+                self._connecting_until = now + _PATIENCE
+                self._poll.register(sock, select.POLLIN | select.POLLOUT)
+                self._talk.connected(now)
+                return
+        except OSError as error:
+            why = error.strerror or str(error)
+        except ValueError as error:  # a name that can be no host, or no path
+            why = str(error)
+        self._broken(Ended(None, why), now)
 
     def _check(self, now: int, *, silent: bool) -> None:
         """Raise Ended if it has become pointless to wait for this connection."""
@@ -287,6 +303,7 @@ class Link:
             try:
                 sent = sock.send(stream.out)
                 del stream.out[:sent]
+                self._taken = True
             except BlockingIOError:
                 pass
             except OSError as error:
@@ -312,27 +329,35 @@ class Link:
                 talk.hear(message, now)
             except ValueError as error:
                 raise Ended(None, str(error)) from error
-            if not self._greeted:
-                self._greeted = True
+            if not self._greeted_at:
+                self._greeted_at = now
                 self._connecting_until = 0
-                self._pause = 0
+                self._candidates.clear()
         stream.check()
 
     def _broken(self, ended: Ended, now: int) -> None:
         """The connection is no more; try again after a while, if anything depends on it."""
-        was_good = self._greeted
+        greeted_at, taken = self._greeted_at, self._taken
+        first_time = not self._pause
         self._hang_up()
         self._talk.disconnected(now)
-        self._pause = min(_LONGEST_PAUSE, self._pause * 2 or _FIRST_PAUSE)
-        self._next_try = now if was_good else now + int(self._pause * random.uniform(0.5, 1))  # noqa: S311
-        if not was_good:
+        if self._candidates:
+            self._next_try = now
+            return
+        if greeted_at and now - greeted_at >= _LASTED:
+            self._pause, self._next_try = 0, now
+        else:
+            self._pause = min(_LONGEST_PAUSE, self._pause * 2 or _FIRST_PAUSE)
+            self._next_try = now + int(self._pause * random.uniform(0.5, 1))  # noqa: S311
+        if greeted_at:
+            if self._talk.busy:
+                _LOG.info("%s: %s; coming back", self.address, ended.message)
+        elif ended.code is not None or not (taken and first_time):
+            # One that breaks off before it has said a word may just be about to end: it is tried once more.
             said = f"{self.address}: {ended.message}"
             if ended.code is None:
                 said = f"no governor daemon at {said}"
-            for_good = ended.code in _FOR_GOOD
-            self._talk.refused(Unavailable(said, address=str(self.address)), for_good=for_good)
-        elif self._talk.busy:
-            _LOG.info("%s: %s; coming back", self.address, ended.message)
+            self._talk.refused(said, for_good=ended.code in _FOR_GOOD)
 
     def _hang_up(self) -> None:
         if self._socket is not None:
@@ -340,7 +365,8 @@ class Link:
                 self._poll.unregister(self._socket)
             self._socket.close()
         self._socket = self._stream = None
-        self._greeted = False
+        self._taken = False
+        self._greeted_at = 0
         self._connecting_until = 0
 
     # --- to those who wait --------------------------------------------------------------------------------------
@@ -354,13 +380,12 @@ class Link:
             places, talk.places = talk.places, []
             for ask, ahead, expected in places:
                 if ask.on_queued is not None:
-                    ask.on_queued(ahead, expected)
+                    _call(partial(ask.on_queued, ahead, expected))
         if talk.keeping.losses:
             losses, talk.keeping.losses = talk.keeping.losses, []
             for held in losses:
                 _LOG.warning("lease %d on %s is lost: %s", held.id, ", ".join(n for n, _ in held.claims), held.reason)
-                if held.on_loss is not None:
-                    held.on_loss()
+                _call(held.tell_loss)
 
     def _answer(self, answers: list[tuple[Ask, Answer]]) -> None:
         by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Ask, Answer]]] = {}
@@ -384,8 +409,29 @@ def _settle(settled: list[tuple[Ask, Answer]]) -> None:
         ask.settle(answer)
 
 
-def _give_all_back(talk: Conversation) -> None:
-    talk.give_all_back()
+def _call(told: Callable[[], None]) -> None:
+    """Tell the program something. Whatever it does about it, this thread goes on."""
+    try:
+        told()
+    except Exception:  # noqa: BLE001 - it is the program's
+        _LOG.exception("the program failed when it was told something")
+
+
+def _begin(family: socket.AddressFamily, where: str | tuple[str, int]) -> tuple[socket.socket | None, int]:
+    """A socket that is about to connect, or None and why not. Raises OSError or ValueError when it cannot even try."""
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)  # noqa: FBT003
+        if family != socket.AF_UNIX:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        code = sock.connect_ex(where)
+    except BaseException:
+        sock.close()
+        raise
+    if code in {0, errno.EINPROGRESS}:
+        return sock, code
+    sock.close()
+    return None, code
 
 
 def default_name() -> str:

@@ -6,13 +6,11 @@ It knows defaults. It must never know who waits.
 import logging
 import time
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Final, Literal
 
 from governor import __version__
 from governor.client import address
-from governor.client.asks import SECOND, Ask, Shape, claims_of, is_whole, nanos
-from governor.client.conversation import PATIENCE
+from governor.client.asks import SECOND, Ask, Shape, bounded, claims_of, is_whole, nanos, words
 from governor.client.errors import GovernorError, UsageError
 from governor.client.held import Held
 from governor.client.link import Link, default_name
@@ -22,8 +20,6 @@ Unavail = Literal["raise", "wait", "allow"]
 _LOG: Final = logging.getLogger("governor.client")
 # An outage is a line now and then, not one for each ask.
 _TOLD_EVERY: Final = 10 * SECOND
-# Not to wait in line still takes the time of an answer.
-_LEAST: Final = SECOND
 
 
 class Settings:
@@ -32,17 +28,25 @@ class Settings:
     def __init__(self, address: str | None, name: str | None, labels: Mapping[str, str], unavailable: Unavail) -> None:
         if unavailable not in {"raise", "wait", "allow"}:
             raise UsageError(f'unavailable is "raise", "wait" or "allow", not {unavailable!r}')
+        bounded("name", [name or ""])
+        words(labels)
         self._address = address
         self._name = name
         self._labels = labels
         self.unavailable: Unavail = unavailable
         self._told_at = -_TOLD_EVERY
         self._shapes: dict[object, Shape] = {}
+        self._link: Link | None = None
+        self._links: dict[str, Link] = {}
 
-    @cached_property
+    @property
     def link(self) -> Link:
         """The way to the daemon; made when it is first needed, since the environment may change until then."""
-        return Link(address.find(self._address), self._name or default_name(), self._labels, __version__)
+        if self._link is None:
+            made = Link(address.find(self._address), self._name or default_name(), self._labels, __version__)
+            # Threads that come at once all get the same.
+            self._link = self._links.setdefault("", made)
+        return self._link
 
     def arguments(self) -> dict[str, object]:
         """What makes another client like this one."""
@@ -64,14 +68,13 @@ class Settings:
     ) -> Ask:
         """An ask, to be submitted. Raises UsageError."""
         shape = self._shape(claims, permits, wait, lease, labels)
-        now = time.monotonic_ns()
-        patient = self.unavailable == "wait"
-        if shape.wait is not None:
-            deadline: int | None = now + (shape.wait or _LEAST)
-        else:
-            deadline = None if patient else now + PATIENCE
+        away = self.unavailable
         return Ask(
-            shape, _nobody, now, deadline, patient=patient and shape.wait != 0, fail_open=self.unavailable == "allow"
+            shape,
+            _nobody,
+            time.monotonic_ns(),
+            patient=away == "wait" and shape.wait != 0,
+            fail_open=away == "allow",
         )
 
     def _shape(
@@ -102,15 +105,13 @@ class Settings:
         lease: float | None,
         labels: Mapping[str, str] | None,
     ) -> Shape:
-        words = tuple(sorted((labels or {}).items()))
-        return Shape(claims_of(claims, permits), nanos("wait", wait), nanos("lease", lease), words)
+        return Shape(claims_of(claims, permits), nanos("wait", wait), nanos("lease", lease), words(labels))
 
     def adoption(self, lease_id: int) -> Ask:
         """The wish to keep a lease alive. Raises UsageError."""
         if not (is_whole(lease_id) and lease_id >= 1):
             raise UsageError(f"a lease id is a whole number from 1, not {lease_id!r}")
-        now = time.monotonic_ns()
-        return Ask(Shape(()), _nobody, now, now + PATIENCE, adopt=lease_id)
+        return Ask(Shape(()), _nobody, time.monotonic_ns(), adopt=lease_id)
 
     def let_through(self, error: GovernorError) -> None:
         """Somebody goes on without a permit: count it, and say so now and then."""

@@ -4,6 +4,7 @@ It knows HTTP/2, through h2, and how gRPC frames messages (gRPC over HTTP/2, PRO
 what a message means, nor touch a socket.
 """
 
+from collections.abc import Iterable
 from typing import Final
 from urllib.parse import unquote
 
@@ -44,7 +45,7 @@ class Stream:
         self._http = H2Connection(
             config=H2Configuration(
                 client_side=True,
-                header_encoding="utf-8",
+                header_encoding=None,  # a header that is no text must not hide the others
                 validate_outbound_headers=False,
                 normalize_outbound_headers=False,
             )
@@ -91,14 +92,6 @@ class Stream:
             raise Ended(None, str(error)) from error
         self.out += self._http.data_to_send()
 
-    def finish(self) -> None:
-        """Say that no message follows."""
-        try:
-            self._http.end_stream(self._id)
-        except H2Error as error:
-            raise Ended(None, str(error)) from error
-        self.out += self._http.data_to_send()
-
     def receive(self, data: bytes) -> list[bytes]:
         """The whole messages that have come. Raises Ended after the last of them was returned."""
         try:
@@ -108,10 +101,11 @@ class Stream:
         ended: Ended | None = None
         for event in events:
             ended = ended or self._handle(event)
-        if self._waiting:
+        messages, fault = self._messages()
+        ended = ended or fault
+        if ended is None and self._waiting:
             self._push()
         self.out += self._http.data_to_send()
-        messages = self._messages()
         if ended is not None and not messages:
             raise ended
         self._ended = ended
@@ -128,7 +122,7 @@ class Stream:
             if event.flow_controlled_length:
                 self._http.acknowledge_received_data(event.flow_controlled_length, self._id)
         elif isinstance(event, (ResponseReceived, TrailersReceived)):
-            return _status([(str(name), str(value)) for name, value in event.headers])
+            return _status(event.headers)
         elif isinstance(event, StreamEnded):
             return Ended(None, "the daemon ended the session")
         elif isinstance(event, StreamReset):
@@ -138,20 +132,21 @@ class Stream:
             return Ended(None, f"the daemon closed the connection{': ' + said if said else ''}")
         return None
 
-    def _messages(self) -> list[bytes]:
-        messages = []
+    def _messages(self) -> tuple[list[bytes], Ended | None]:
+        """The whole messages, up to one that nobody would send."""
+        messages: list[bytes] = []
         received, at = self._received, 0
         while len(received) - at >= _PREFIX:
             size = int.from_bytes(received[at + 1 : at + _PREFIX], "big")
             if received[at] or size > _MAX_MESSAGE:
-                raise Ended(None, "not gRPC: a message that is compressed or too large")
+                return messages, Ended(None, "not gRPC: a message that is compressed or too large")
             if len(received) - at - _PREFIX < size:
                 break
             messages.append(bytes(received[at + _PREFIX : at + _PREFIX + size]))
             at += _PREFIX + size
         if at:
             del received[:at]
-        return messages
+        return messages, None
 
     def _push(self) -> None:
         """Let out as much as the windows take."""
@@ -167,13 +162,17 @@ class Stream:
         self.out += self._http.data_to_send()
 
 
-def _status(headers: list[tuple[str, str]]) -> Ended | None:
+def _status(headers: Iterable[tuple[bytes | str, bytes | str]]) -> Ended | None:
     """The end that these headers or trailers say, if they say one."""
-    fields = dict(headers)
+    fields = {_text(name): _text(value) for name, value in headers}
     status = fields.get("grpc-status")
-    if status is not None and status.isdigit():
+    if status is not None and status.isascii() and status.isdigit():
         return Ended(int(status), unquote(fields.get("grpc-message", "")))
     http = fields.get(":status")
     if http is not None and http != "200":
         return Ended(None, f"HTTP status {http}: no daemon of ours listens there")
     return None
+
+
+def _text(word: bytes | str) -> str:
+    return word if isinstance(word, str) else word.decode(errors="replace")

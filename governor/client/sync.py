@@ -140,6 +140,7 @@ class Client:
         *,
         wait: float | None = None,
         lease: float | None = None,
+        on_loss: Callable[[Lease], None] | None = None,
     ) -> Callable[[Callable[P, T]], Callable[P, T]]:
         """A decorator: each call of the function is made under a lease of its own.
 
@@ -154,7 +155,7 @@ class Client:
 
             @functools.wraps(function)
             def limited(*args: P.args, **kwargs: P.kwargs) -> T:
-                with self.acquire(claims, permits, wait=wait, lease=lease):
+                with self.acquire(claims, permits, wait=wait, lease=lease, on_loss=on_loss):
                     return function(*args, **kwargs)
 
             return limited

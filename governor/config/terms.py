@@ -14,7 +14,7 @@ from governor.config.accepts import Context
 from governor.config.declared import Conflict, Declared, given
 from governor.config.nodes import MappingNode, found
 from governor.config.units import DAY, format_duration
-from governor.config.values import LEASE, LENGTH_OR_ZERO, whole
+from governor.config.values import LEASE, LENGTH_OR_ZERO, ON_DISCONNECT, whole
 from governor.core.limit import LimitSpec
 from governor.core.resource import ResourceSpec
 from governor.core.types import SECOND, Nanos
@@ -22,6 +22,7 @@ from governor.core.types import SECOND, Nanos
 # What holds where a file says nothing.
 DEFAULT_LEASE: Final[Nanos] = 30 * SECOND
 DEFAULT_MAX_LEASE: Final[Nanos] = DAY
+DEFAULT_ON_DISCONNECT: Final[Nanos] = 2 * SECOND
 DEFAULT_MAX_WAIT: Final[Nanos] = 30 * SECOND
 DEFAULT_MAX_WAITERS: Final = 1000
 
@@ -46,6 +47,17 @@ class Terms(Declared):
         Field(
             description="The longest lease that an ask may say, and at least lease; by default 1d.",
             examples=["1h", "1d"],
+        ),
+    ] = None
+    # None is a value here: whether it was written is in model_fields_set.
+    on_disconnect: Annotated[
+        Nanos | None,
+        ON_DISCONNECT,
+        Field(
+            description="What becomes of a lease when the session that holds it ends: release ends it at once, keep "
+            "lets it live until its deadline, and with a duration, by default 2s, it ends unless its holder is back by "
+            "then. Of several resources the least patient decides; a rate limit lends nothing and has no say.",
+            examples=["release", "2s", "keep"],
         ),
     ] = None
     max_wait: Annotated[
@@ -96,6 +108,7 @@ class Defaults(Terms):
         keys = handler.resolve_ref_schema(reference)["properties"]
         keys["lease"]["default"] = format_duration(DEFAULT_LEASE)
         keys["max_lease"]["default"] = format_duration(DEFAULT_MAX_LEASE)
+        keys["on_disconnect"]["default"] = format_duration(DEFAULT_ON_DISCONNECT)
         keys["max_wait"]["default"] = format_duration(DEFAULT_MAX_WAIT)
         keys["max_waiters"]["default"] = DEFAULT_MAX_WAITERS
         return reference
@@ -105,13 +118,14 @@ class Defaults(Terms):
 
         Where only one of lease and max_lease is written, the other gives way: nobody has to repeat a default.
         """
+        wrote = next((each for each in (own, self) if "on_disconnect" in each.model_fields_set), None)
         max_lease = _first(own.max_lease, self.max_lease, DEFAULT_MAX_LEASE)
         return ResourceSpec(
             name=name,
             limit=limit,
             lease=_first(own.lease, min(_first(self.lease, DEFAULT_LEASE), max_lease)),
             max_lease=max_lease,
-            on_disconnect=2 * SECOND,
+            on_disconnect=wrote.on_disconnect if wrote else DEFAULT_ON_DISCONNECT,
             max_wait=_first(own.max_wait, self.max_wait, DEFAULT_MAX_WAIT),
             max_waiters=_first(own.max_waiters, self.max_waiters, DEFAULT_MAX_WAITERS),
         )

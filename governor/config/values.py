@@ -102,6 +102,26 @@ def _rate_or_unlimited(scalar: Scalar, context: Context) -> Rate | None:
     return None if scalar.text == UNLIMITED else _rate(scalar, context)
 
 
+# How long a lease outlives the session that held it: not at all, until its deadline, or so long at most.
+RELEASE: Final = "release"
+KEEP: Final = "keep"
+_GRACE: Final = duration(MILLISECOND)
+
+
+def _on_disconnect(scalar: Scalar, context: Context) -> Nanos | None:
+    if scalar.text in {RELEASE, KEEP}:
+        return 0 if scalar.text == RELEASE else None
+    if parse_duration(scalar.text) == 0:
+        raise HintError(f"write {RELEASE}")
+    return _GRACE.meaning(scalar, context)
+
+
+ON_DISCONNECT: Final = Accepts(
+    f"{RELEASE}, {KEEP} or {_GRACE.what}",
+    _on_disconnect,
+    {"anyOf": [{"enum": [RELEASE, KEEP]}, _GRACE.schema]},
+    (RELEASE, KEEP),
+)
 LEASE: Final = duration(MIN_LEASE)
 LENGTH: Final = duration(MILLISECOND)
 LENGTH_OR_ZERO: Final = duration()

@@ -24,8 +24,8 @@ class Ask:
     """What was asked for, by whom, since when. Each of ``tickets`` gets the answer.
 
     There are several tickets when the ask was repeated under its request id; ``event`` is the first of those asks.
-    ``wants`` is its claims with their resources looked up. ``length`` is that of the lease to be. ``place`` and
-    ``deadline`` are set while it waits.
+    ``wants`` is its claims with their resources looked up. ``length`` is that of the lease to be. ``place`` is set
+    while it waits.
     """
 
     event: Acquire
@@ -34,7 +34,6 @@ class Ask:
     length: Nanos
     since: Nanos
     place: Place = Place(0)
-    deadline: Nanos = 0
 
     @property
     def at_head(self) -> bool:

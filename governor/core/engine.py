@@ -9,7 +9,7 @@ alone, never on how punctual a timer was.
 
 from typing import Final, assert_never
 
-from governor.core import admission, invariants
+from governor.core import admission, invariants, reload
 from governor.core.agenda import NEVER
 from governor.core.ask import MAX_TICKETS, Ask
 from governor.core.effects import (
@@ -20,8 +20,6 @@ from governor.core.effects import (
     LeaseResult,
     LeaseState,
     Queued,
-    Reconfigured,
-    ReconfigureRefused,
     Released,
     Renewed,
 )
@@ -42,7 +40,8 @@ from governor.core.lending import RIPENINGS, WAITS, Lending, granted
 from governor.core.snapshot import Held, Snapshot
 from governor.core.types import Denial, EndReason, LeaseId, Nanos, Outcome, Reason, TicketId
 
-# Looking up a member of an enum costs half as much as making a record; these two are on the hottest path.
+# Looking up a member of an enum costs half as much as making a record; these are on the hottest paths.
+_EXPIRED: Final = EndReason.EXPIRED
 _RELEASED: Final = EndReason.RELEASED
 _STATE_RELEASED: Final = LeaseState.RELEASED
 
@@ -77,7 +76,7 @@ class Engine:
         elif isinstance(event, Wake):
             pass
         elif isinstance(event, Reconfigure):
-            self._reconfigure(event, now, effects)
+            reload.declare(lending, event.resources, now, effects)
         elif isinstance(event, Drain):
             self._drain(now, effects)
         elif isinstance(event, ReserveIds):
@@ -123,6 +122,11 @@ class Engine:
             return None
         assert lease.deadline is not None, "a lease without a deadline lent nothing, so it does not live"
         return Held(lease.id, lease.grants, lease.deadline, lease.ask.event.client, lease.length)
+
+    def grace(self, lease_id: LeaseId) -> Nanos | None:
+        """How long a live lease outlives its holder; None is until its deadline."""
+        lease = self._lending.leases.live(lease_id)
+        return None if lease is None else lease.grace
 
     def place(self, ticket: TicketId, *, now: Nanos) -> tuple[int, Nanos] | None:
         """Of a ticket in line, what ``Queued`` would say of it now: how many are ahead, and not before when."""
@@ -195,9 +199,9 @@ class Engine:
                 wait = admission.longest_wait(ask.wants, event.wait)
                 if wait == 0:
                     return Denial(Reason.NONE_FREE, admission.blocker(ask.wants, now))
-                lending.register.join(ask, known, event.ticket)
-                latest = ask.since + admission.longest_wait(ask.wants, None)
-                lending.waiters.wait_until(ask, max(ask.deadline, min(now + wait, latest)))
+                # A reload may have lowered max_wait meanwhile, but the place is kept as long as anybody waits there.
+                latest = max(ask.since + admission.longest_wait(ask.wants, None), lending.waiters.latest(ask))
+                lending.wait_too(ask, event, min(now + wait, latest))
                 effects.append(Queued(event.ticket, *admission.standing(ask, now)))
             case Lease(end=None | EndReason.SPENT):
                 lending.register.join(ask, known, event.ticket)
@@ -216,8 +220,7 @@ class Engine:
                 pass
             case Ask():
                 effects.append(Abandoned(event.ticket, known.event.claims, now - known.since))
-                if lending.register.part(known, event.ticket):
-                    lending.leave(known)
+                lending.give_up(known, event.ticket)
             case Lease():
                 if lending.register.part(known.ask, event.ticket):
                     lending.end(known, EndReason.DISCONNECTED, None, now, effects)
@@ -264,7 +267,7 @@ class Engine:
             return LeaseResult(lease.id, LeaseState.REFUSED, denial=denial)
         assert lease.deadline is not None, "a lease without a deadline lent nothing, so it does not live"
         left = lease.deadline - now
-        self._lending.leases.extend(lease, now + length)
+        self._lending.leases.move(lease, now + length, _EXPIRED)
         effects.append(LeaseExtended(lease.id, lease.grants, left, now + length))
         return LeaseResult(lease.id, LeaseState.RENEWED, remaining=length)
 
@@ -290,38 +293,18 @@ class Engine:
             elif key < WAITS:
                 lending.touch(lending.resources.by_key(key))
             else:
-                ask = lending.waiters.by_key(key)
-                longest = admission.cap(ask.wants, ask.event.wait)
-                denial = Denial(Reason.WAIT_OVER, admission.blocker(ask.wants, due), longest=longest)
-                lending.deny(ask, denial, now, effects)
+                self._wait_over(lending.waiters.by_key(key), due, now, effects)
             lending.settle(due, now, effects)
 
-    def _reconfigure(self, event: Reconfigure, now: Nanos, effects: list[Effect]) -> None:
+    def _wait_over(self, ticket: TicketId, due: Nanos, now: Nanos, effects: list[Effect]) -> None:
+        """One ticket has waited long enough; others that share its place go on."""
         lending = self._lending
-        problems = lending.resources.problems(event.resources)
-        if problems:
-            effects.append(ReconfigureRefused(problems))
-            return
-        change = lending.resources.declare(event.resources, now)
-        effects.append(
-            Reconfigured(
-                added=tuple([resource.spec.name for resource in change.added]),
-                changed=tuple([resource.spec.name for resource in change.changed]),
-                removed=tuple([resource.spec.name for resource in change.gone]),
-            )
-        )
-        for resource in change.gone:
-            for ask in list(resource.line):
-                lending.deny(ask, Denial(Reason.UNKNOWN_RESOURCE, resource.spec.name), now, effects)
-        for resource in change.changed:
-            for ask in list(resource.line):
-                if denial := admission.above_capacity(ask.wants):
-                    lending.deny(ask, denial, now, effects)
-            lending.touch(resource)
-        lending.settle(now, now, effects)
-        for resource in change.gone:
-            if not resource.leases:
-                lending.resources.retire(resource)
+        ask = lending.register.of_ticket(ticket)
+        assert isinstance(ask, Ask), "I6: a ticket that does not wait was due"
+        longest = admission.cap(ask.wants, lending.waiters.asked(ticket))
+        denial = Denial(Reason.WAIT_OVER, admission.blocker(ask.wants, due), longest=longest)
+        effects.append(Denied(ticket, denial, ask.event.claims, now - ask.since))
+        lending.give_up(ask, ticket)
 
     def _drain(self, now: Nanos, effects: list[Effect]) -> None:
         self._draining = True

@@ -52,6 +52,7 @@ def _lines_hold_who_waits(lending: Lending) -> None:
         wanted = sum(ask.permits_of(resource) for ask in resource.line)
         assert resource.line.permits == wanted, f"I4: {resource.spec.name}: its line is miscounted"
         assert not (resource.draining and places), f"I5: {resource.spec.name}: is draining, but somebody waits"
+    assert lending.waiters.tickets == sum(len(ask.tickets) for ask in waiting), "I6: a ticket waits in no line"
     for ask in waiting:
         assert ask.tickets, "I5: an ask waits that everybody abandoned"
         for ticket in ask.tickets:

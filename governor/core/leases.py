@@ -38,9 +38,11 @@ class Lease:
     @property
     def length(self) -> Nanos:
         """For how long a renewal extends it that does not say: as it was granted, if that is still allowed."""
-        return min(
-            self.ask.length, *[resource.spec.max_lease for resource, _ in self.ask.wants if resource.limit.lends]
-        )
+        length = self.ask.length
+        for resource, _ in self.ask.wants:
+            if resource.limit.lends and resource.spec.max_lease < length:
+                length = resource.spec.max_lease
+        return length
 
     @property
     def grace(self) -> Nanos | None:
@@ -120,19 +122,13 @@ class Leases:
             self._agenda.add(lease_id, deadline)
         return lease
 
-    def extend(self, lease: Lease, deadline: Nanos) -> None:
-        """Somebody holds it, and it ends at ``deadline`` instead."""
-        lease.ends_as = EndReason.EXPIRED
-        self._move(lease, deadline)
-
-    def orphan(self, lease: Lease, deadline: Nanos) -> bool:
-        """Nobody holds it any more, and it ends at ``deadline`` at the latest; whether that is news."""
-        assert lease.deadline is not None, "what was spent was never held"
-        if lease.ends_as is EndReason.DISCONNECTED and lease.deadline <= deadline:
-            return False
-        lease.ends_as = EndReason.DISCONNECTED
-        self._move(lease, min(lease.deadline, deadline))
-        return True
+    def move(self, lease: Lease, deadline: Nanos, ends_as: EndReason) -> None:
+        """It ends at ``deadline`` instead, and if it lives until then, as ``ends_as``."""
+        assert lease.deadline is not None, "what was spent has no deadline"
+        self._agenda.drop(lease.id, lease.deadline)
+        lease.deadline = deadline
+        lease.ends_as = ends_as
+        self._agenda.add(lease.id, deadline)
 
     def finish(self, lease: Lease, reason: EndReason, now: Nanos) -> Lease | None:
         """It has ended and is remembered; the one forgotten in its stead is returned, if anything stands for it.
@@ -159,9 +155,3 @@ class Leases:
             return None
         self._ended[lease_id] = (memory[0], memory[1], None)
         return memory[2]
-
-    def _move(self, lease: Lease, deadline: Nanos) -> None:
-        assert lease.deadline is not None, "what was spent has no deadline"
-        self._agenda.drop(lease.id, lease.deadline)
-        lease.deadline = deadline
-        self._agenda.add(lease.id, deadline)

@@ -9,6 +9,7 @@ from typing import Final
 from governor.core.agenda import Agenda
 from governor.core.ask import Ask
 from governor.core.effects import Denied, Effect, Granted, LeaseEnded, LeaseOrphaned
+from governor.core.events import Acquire
 from governor.core.leases import Lease, Leases
 from governor.core.register import Register
 from governor.core.resource import Resource
@@ -41,10 +42,22 @@ class Lending:
         self.touched.append(resource)
 
     def wait(self, ask: Ask, deadline: Nanos) -> None:
-        """Join the lines."""
-        self.waiters.join(ask, deadline)
+        """Join the lines, with one ticket."""
+        self.waiters.join(ask)
+        self.waiters.wait(ask.event.ticket, deadline, ask.event.wait)
         self.register.enter(ask, ask)
         self.touched.extend([resource for resource, _ in ask.wants])
+
+    def wait_too(self, ask: Ask, event: Acquire, deadline: Nanos) -> None:
+        """One more ticket waits at the place of ``ask``."""
+        self.register.join(ask, ask, event.ticket)
+        self.waiters.wait(event.ticket, deadline, event.wait)
+
+    def give_up(self, ask: Ask, ticket: TicketId) -> None:
+        """One ticket waits no more; with the last of them its ask leaves the lines."""
+        self.waiters.give_up(ticket)
+        if self.register.part(ask, ticket):
+            self.leave(ask)
 
     def leave(self, ask: Ask) -> None:
         """Leave the lines without a grant."""
@@ -104,12 +117,15 @@ class Lending:
 
     def orphan(self, lease: Lease, now: Nanos, effects: list[Effect]) -> None:
         """The holder of a live lease is gone: it ends now, after a grace, or when it would have."""
+        assert lease.deadline is not None, "a lease without a deadline lent nothing, so it does not live"
         grace = lease.grace
         if grace == 0:
             self.end(lease, EndReason.DISCONNECTED, Outcome.UNKNOWN, now, effects)
-        elif grace is not None and self.leases.orphan(lease, now + grace):
-            assert lease.deadline is not None, "a lease without a deadline lent nothing, so it does not live"
-            effects.append(LeaseOrphaned(lease.id, lease.deadline))
+        elif grace is not None:
+            deadline = min(lease.deadline, now + grace)
+            if lease.ends_as is not EndReason.DISCONNECTED or deadline < lease.deadline:
+                self.leases.move(lease, deadline, EndReason.DISCONNECTED)
+                effects.append(LeaseOrphaned(lease.id, deadline))
 
     def forget_request(self, lease_id: LeaseId) -> None:
         """Whoever asked for a lease that ended will not repeat the ask: its request id is free."""

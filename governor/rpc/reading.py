@@ -43,10 +43,17 @@ class Reading:
             self._calls.pop(task, None)
         return raw if isinstance(raw, bytes) else None
 
+    def stop(self) -> None:
+        """Wait for none of them any longer."""
+        self._give_up(list(self._calls))
+
     def _look(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look) if self._calls else None
         late = [task for task, looks in self._calls.items() if looks < self._looks]
         self._looks += 1
+        self._give_up(late)
+
+    def _give_up(self, late: "list[asyncio.Task[object]]") -> None:
         for task in late:
             del self._calls[task]
             task.cancel()

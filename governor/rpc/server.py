@@ -17,6 +17,7 @@ from governor.driver import Driver
 from governor.rpc.bind import UnixSocket, bind_tcp
 from governor.rpc.companions import Health, Reflection
 from governor.rpc.servicer import SERVICE, GovernorServicer
+from governor.rpc.session import MESSAGE_BYTES, SessionService
 
 # Every option that is not grpc's default, and why. There is no maximum_concurrent_rpcs on purpose: under it, asks
 # that wait in line would keep out the very Release that they wait for.
@@ -25,7 +26,7 @@ OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.so_reuseport", 0),
     # The largest legal ask has 64 claims with names and keys, and labels: 40 KiB. Answers have no bound of ours: a
     # long list of resources is the operator's own doing.
-    ("grpc.max_receive_message_length", 256 * 1024),
+    ("grpc.max_receive_message_length", MESSAGE_BYTES),
     # Of one connection. A blocked Acquire is a stream, and a Release on the same connection needs one more, so this
     # is above what all lines of a sane config hold (max_waiters each). It bounds what one broken client can pile up:
     # a stream of nothing but headers costs 21 KB, so 350 MB at most.
@@ -34,11 +35,12 @@ OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     # on, as CANCELLED and without details, which a burst of asks reaches in milliseconds; our own lines say line_full.
     ("grpc.server.max_pending_requests", 65_536),
     ("grpc.server.max_pending_requests_hard_limit", 131_072),
-    # A client that is frozen, or whose host is gone, leaves its lines within 15 s; on a unix socket it takes
-    # ping_timeout as well to notice. Pings also go over connections without calls: a dead one is closed.
-    ("grpc.keepalive_time_ms", 10_000),
-    ("grpc.keepalive_timeout_ms", 5_000),
-    ("grpc.http2.ping_timeout_ms", 5_000),
+    # A client that is frozen, or whose host is gone, is noticed within 10 s: it leaves its lines, and its leases do as
+    # their resources say. On a unix socket it takes ping_timeout as well to notice. Pings also go over connections
+    # without calls: a dead one is closed.
+    ("grpc.keepalive_time_ms", 4_000),
+    ("grpc.keepalive_timeout_ms", 4_000),
+    ("grpc.http2.ping_timeout_ms", 4_000),
     ("grpc.keepalive_permit_without_calls", 1),
     # A blocked Acquire carries no data. By default, clients that ping meanwhile more than once in five minutes are
     # sent away with too_many_pings.
@@ -58,22 +60,30 @@ class GrpcServer:
         sockets: Sequence[UnixSocket],
         health: Health,
         reflection: Reflection,
+        sessions: SessionService,
     ) -> None:
         self.addresses = addresses
         self._server = server
         self._sockets = sockets
         self._health = health
         self._reflection = reflection
+        self._sessions = sessions
 
     def set_serving(self, serving: bool) -> None:  # noqa: FBT001 - the one thing it sets
         """What the health service says of the server as a whole and of Governor; not serving until told."""
         self._health.set_serving(serving)
 
+    def drain(self) -> None:
+        """Tells every session that the daemon is about to end; all calls go on."""
+        self._sessions.drain()
+
     async def stop(self, grace: float) -> None:
         """Refuses new calls now, gives running ones ``grace`` seconds, then removes the sockets; safe twice."""
         self._health.stop()
         self._reflection.stop()
+        self._sessions.stop()
         await self._server.stop(grace)
+        self._sessions.close()
         for socket in self._sockets:
             socket.withdraw()
 
@@ -81,10 +91,10 @@ class GrpcServer:
 async def serve(driver: Driver, clock: Clock, listen: Sequence[Address]) -> GrpcServer:
     """Binds all of ``listen``, or none and raises `BindError`; when it returns, clients can call."""
     _quieten()
-    health, reflection = Health((SERVICE,)), Reflection((SERVICE,))
+    health, reflection, sessions = Health((SERVICE,)), Reflection((SERVICE,)), SessionService(driver)
     server = aio.server(options=(*OPTIONS, ("grpc.max_allowed_incoming_connections", _connections_each(listen))))
     server.add_generic_rpc_handlers(
-        (GovernorServicer(driver, clock).handlers(), health.handlers(), *reflection.handlers())
+        (GovernorServicer(driver, clock, sessions).handlers(), health.handlers(), *reflection.handlers())
     )
     sockets: list[UnixSocket] = []
     addresses: list[Address] = []
@@ -110,7 +120,7 @@ async def serve(driver: Driver, clock: Clock, listen: Sequence[Address]) -> Grpc
         for socket in sockets:
             socket.withdraw()
         raise
-    return GrpcServer(server, tuple(addresses), sockets, health, reflection)
+    return GrpcServer(server, tuple(addresses), sockets, health, reflection, sessions)
 
 
 def _connections_each(listen: Sequence[Address]) -> int:

@@ -22,6 +22,7 @@ from governor.rpc.asks import Asks
 from governor.rpc.delivery import Delivery
 from governor.rpc.reading import Reading
 from governor.rpc.replies import Replies
+from governor.rpc.session import SessionService
 from governor.v1 import governor_pb2 as pb
 
 SERVICE: Final = pb.DESCRIPTOR.services_by_name["Governor"].full_name
@@ -47,7 +48,8 @@ _LOG = logging.getLogger(__name__)
 class GovernorServicer:
     """Answers the calls of one daemon."""
 
-    def __init__(self, driver: Driver, clock: Clock) -> None:
+    def __init__(self, driver: Driver, clock: Clock, sessions: SessionService) -> None:
+        self._sessions = sessions
         self._driver = driver
         self._clock = clock
         self._delivery = Delivery(driver.abandon)
@@ -63,9 +65,8 @@ class GovernorServicer:
             "ListResources": self._list_resources,
         }
         reading = Reading()
-        return grpc.method_handlers_generic_handler(
-            SERVICE, {name: _handler(name, method, reading) for name, method in methods.items()}
-        )
+        handlers = {name: _handler(name, method, reading) for name, method in methods.items()}
+        return grpc.method_handlers_generic_handler(SERVICE, handlers | {"Session": self._sessions.handler()})
 
     def _acquire(self, raw: bytes, context: Context) -> Answer | Awaitable[Answer]:
         ask = self._asks.read(raw)

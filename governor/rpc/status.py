@@ -132,8 +132,8 @@ FAULT: Final = Refusal(
 def refusal(denial: Denial, *, lease: LeaseId | None = None, waited: Nanos = 0) -> Refusal:
     """The answer to whoever was refused; ``lease`` is the one it is about, ``waited`` the time spent in line."""
     row = TABLE[denial.reason]
-    retry = row.retry if denial.retry_after is None else denial.retry_after
-    message = row.sentence.format_map(_words(row, denial, retry, lease, waited))
+    retry = retry_after(denial)
+    message = sentence(denial, lease=lease, waited=waited)
     status = status_pb2.Status(code=row.code.value[0], message=message)
     for detail in _details(row, denial, message, retry, lease):
         status.details.add().Pack(detail)
@@ -141,6 +141,17 @@ def refusal(denial: Denial, *, lease: LeaseId | None = None, waited: Nanos = 0) 
     if retry is not None:
         metadata += ((PUSHBACK_KEY, str(min(_MAX_PUSHBACK_MS, rounded_up(retry, MILLISECOND)))),)
     return Refusal(row.code, message, metadata)
+
+
+def sentence(denial: Denial, *, lease: LeaseId | None = None, waited: Nanos = 0) -> str:
+    """A refusal for people: what was wrong, where, what to do."""
+    row = TABLE[denial.reason]
+    return row.sentence.format_map(_words(row, denial, retry_after(denial), lease, waited))
+
+
+def retry_after(denial: Denial) -> Nanos | None:
+    """When to come back; None is not to promise anything."""
+    return TABLE[denial.reason].retry if denial.retry_after is None else denial.retry_after
 
 
 def _words(row: Row, denial: Denial, retry: Nanos | None, lease: LeaseId | None, waited: Nanos) -> dict[str, str]:

@@ -663,7 +663,7 @@ class SessionRequest(_message.Message):
     @_builtins.property
     def cancels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The ops of acquires that are not wanted any more. One that was granted
-        meanwhile is given back.
+        meanwhile is given back. Not answered.
         """
 
     @_builtins.property
@@ -940,7 +940,9 @@ class SessionResponse(_message.Message):
 
     @_builtins.property
     def ended(self) -> _containers.RepeatedCompositeFieldContainer[Global___LeaseResult]:
-        """Leases of this session that ended otherwise than by its own release."""
+        """Leases of this session that ended otherwise than by its own release. UNKNOWN: it
+        lives on, but is not of this session: another one has adopted it.
+        """
 
     @_builtins.property
     def notice(self) -> Global___Notice: ...

@@ -71,8 +71,6 @@ def test_ctrl_z_and_fg_do_what_they_always_do(screen: Terminal) -> None:
     screen.shows(PROMPT)
     screen.type("fg\n")
     screen.shows("told SIGCONT")
-    screen.type(CTRL_BACKSLASH)
-    screen.shows("Quit|" + PROMPT)
 
 
 def test_a_command_that_reads_the_terminal_may(screen: Terminal) -> None:

@@ -20,8 +20,17 @@ FULL: dict[str, Json] = {
     "http": "127.0.0.1:7412",
     "state": "~/state",
     "drain_timeout": "10s",
-    "defaults": {"lease": "1m", "max_lease": "1h", "max_wait": "30s", "max_waiters": 10},
-    "semaphores": {"a": {"permits": 8, "lease": "2m", "max_lease": "2h", "max_wait": "1s", "max_waiters": 1}},
+    "defaults": {"lease": "1m", "max_lease": "1h", "on_disconnect": "2s", "max_wait": "30s", "max_waiters": 10},
+    "semaphores": {
+        "a": {
+            "permits": 8,
+            "lease": "2m",
+            "max_lease": "2h",
+            "on_disconnect": "release",
+            "max_wait": "1s",
+            "max_waiters": 1,
+        }
+    },
     "pools": {
         "b": {
             "members": {"x": {"endpoint": "db:5432", "max_leases": 10}, "y": {}},
@@ -50,6 +59,7 @@ NASTY = [
         "unlimited",
         "off",
         "lifo",
+        "keep",
         "localhost:1",
         "unix:z",
     ),

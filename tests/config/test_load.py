@@ -76,6 +76,34 @@ def test_a_lease_that_is_not_written_gives_way(terms: str, lease: int, max_lease
         assert (resource(text).lease, resource(text).max_lease) == (lease, max_lease)
 
 
+@pytest.mark.parametrize(
+    ("text", "grace"),
+    [
+        ("", 2 * SECOND),
+        ("release", 0),
+        ("keep", None),
+        ("1ms", MILLISECOND),
+        ("1m30s", 90 * SECOND),
+        ("3650d", 3650 * DAY),
+    ],
+)
+@pytest.mark.parametrize("kind", ["semaphores: {a: {permits: 1", "pools: {a: {size: 1", "rate_limits: {a: {rate: 1/s"])
+def test_what_becomes_of_a_lease_without_its_holder(kind: str, text: str, grace: int | None) -> None:
+    """Of a resource of any kind, by itself or by the defaults; at a rate limit, which lends nothing, it is idle."""
+    own, default = (f", on_disconnect: {text}", f"defaults: {{on_disconnect: {text}}}\n") if text else ("", "")
+
+    assert resource(f"{kind}{own}}}}}").on_disconnect == grace
+    assert resource(f"{default}{kind}}}}}").on_disconnect == grace
+
+
+@pytest.mark.parametrize(("own", "grace"), [("keep", None), ("release", 0), ("5s", 5 * SECOND)])
+def test_a_resource_overrules_what_defaults_say_of_its_leases(own: str, grace: int | None) -> None:
+    """Also by keep, which is not the same as not to say anything."""
+    for default in ("keep", "release", "1s"):
+        text = f"defaults: {{on_disconnect: {default}}}\nsemaphores: {{a: {{permits: 1, on_disconnect: {own}}}}}"
+        assert resource(text).on_disconnect == grace
+
+
 @pytest.mark.parametrize(("text", "permits"), [("8", 8), ("0", 0), ("2147483647", 2**31 - 1), ("unlimited", None)])
 def test_a_semaphore_counts_permits(text: str, permits: int | None) -> None:
     """None at all and no bound are both legal."""

@@ -38,6 +38,8 @@ def test_every_example_passes(path: Path) -> None:
         "{}",
         "semaphores:\npools:\nrate_limits:\ndefaults:\n",
         "semaphores: {a: {permits: unlimited, max_wait: 0, max_waiters: 0}}",
+        "defaults: {on_disconnect: 2s}\nsemaphores: {a: {permits: 1, on_disconnect: release}}",
+        "pools: {a: {size: 1, on_disconnect: keep}}\nrate_limits: {b: {rate: 1/s, on_disconnect: 1m30s}}",
         "semaphores: {a: {permits: '${N}', lease: '${L}', max_wait: '${A}${B}'}}",
         "pools: {a: {members: {x: , y: {port: 5432, ratio: 0.5, live: true, name: z}}}}",
         "pools: {a: {size: 0, order: fifo, quarantine: 0s, max_lifetime: 1h30m, idle_timeout: 1.5s}}",
@@ -74,6 +76,8 @@ def test_what_is_legal_passes(text: str) -> None:
         ("semaphores: {a: {permits: 8, lease: 0}}", "$.semaphores.a.lease"),
         ("semaphores: {a: {permits: 8, lease: 5min}}", "$.semaphores.a.lease"),
         ("semaphores: {a: {permits: 8, max_waiters: 1000001}}", "$.semaphores.a.max_waiters"),
+        ("semaphores: {a: {permits: 8, on_disconnect: 0}}", "$.semaphores.a.on_disconnect"),
+        ("semaphores: {a: {permits: 8, on_disconnect: expire}}", "$.semaphores.a.on_disconnect"),
         ("defaults: {permits: 8}", "$.defaults"),
         ("defaults: {max_wait: -1s}", "$.defaults.max_wait"),
         ("pools: {a: {}}", "$.pools.a"),
@@ -161,9 +165,9 @@ def test_built_in_defaults_are_told_where_they_can_be_changed() -> None:
     """In `defaults` they are what holds without it; in a resource the default depends on the file."""
     definitions = SCHEMA["$defs"]
     assert isinstance(definitions, dict)
-    terms = ("lease", "max_lease", "max_wait", "max_waiters")
+    terms = {"lease": "30s", "max_lease": "1d", "on_disconnect": "2s", "max_wait": "30s", "max_waiters": 1000}
 
-    assert [definitions["Defaults"]["properties"][key]["default"] for key in terms] == ["30s", "1d", "30s", 1000]
+    assert {key: definitions["Defaults"]["properties"][key]["default"] for key in terms} == terms
     assert not any("default" in definitions["Semaphore"]["properties"][key] for key in terms)
 
 

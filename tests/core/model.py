@@ -57,13 +57,13 @@ class Resource:
 
 @dataclass
 class Place:
-    """A place in line; several tickets share it when they carry the same request id."""
+    """A place in line; several tickets share it when they carry the same request id, and each has its own wait."""
 
     tickets: list[TicketId]
     ask: Acquire
     length: Nanos
     since: Nanos
-    deadline: Nanos
+    deadlines: dict[TicketId, Nanos]
 
 
 @dataclass
@@ -125,9 +125,9 @@ class Model:
 
     # --- time -------------------------------------------------------------------------------------------------
 
-    def due(self) -> list[tuple[Nanos, int, Lease | Place]]:
+    def due(self) -> list[tuple[Nanos, int, Lease | Place | TicketId]]:
         """All that will happen by itself, soonest first; at one instant leases end, permits ripen, waits end."""
-        coming: list[tuple[Nanos, int, Lease | Place]] = [
+        coming: list[tuple[Nanos, int, Lease | Place | TicketId]] = [
             (lease.deadline, 0, lease)
             for lease in self.leases.values()
             if lease.ended is None and lease.deadline is not None
@@ -136,25 +136,25 @@ class Model:
             ripe = self._ripe_at(place)
             if ripe is not None:
                 coming.append((ripe, 1, place))
-            coming.append((place.deadline, 2, place))
+            coming += [(place.deadlines[ticket], 2, ticket) for ticket in place.tickets]
         return sorted(coming, key=lambda due: (*due[:2], due[1] == 1 and self._left_open(due[2])))
 
-    def _left_open(self, who: Lease | Place) -> bool:
+    def _left_open(self, who: Lease | Place | TicketId) -> bool:
         """Of those with no line in common the engine may serve any first; it matters when ids run out."""
         return isinstance(who, Place) and who.tickets[0] not in self._told
 
     def _settle(self, now: Nanos) -> None:
         """Everything due by now happens, in order; the grants among it are made now."""
         while due := [one for one in self.due() if one[0] <= now]:
-            instant, rank, who = due[0]
+            instant, _, who = due[0]
             self._settled = max(self._settled, instant)
             if isinstance(who, Lease):
                 reason = EndReason.DISCONNECTED if who.orphaned else EndReason.EXPIRED
                 self._end(who, reason, Outcome.UNKNOWN, now)
-            elif rank == 1:
+            elif isinstance(who, Place):
                 self._grant(who, now)
             else:
-                self._deny(who, Reason.WAIT_OVER)
+                self._give_up(who, ("denied", who, Reason.WAIT_OVER))
         self._settled = now
 
     def _ripe_at(self, place: Place) -> Nanos | None:
@@ -203,7 +203,7 @@ class Model:
         wait = wait if ask.wait is None else min(wait, ask.wait)
         lengths = [self.resources[c.resource].spec.lease for c in ask.claims if self.limit(c).lends]
         length = min(lengths, default=0) if ask.lease is None else ask.lease
-        place = Place([ask.ticket], ask, length, now, now + wait)
+        place = Place([ask.ticket], ask, length, now, {ask.ticket: now + wait})
         nobody = not any(self._ahead(claim, None) for claim in ask.claims)
         free = all(self.limit(c).ready_at(c.permits, now) == now for c in ask.claims)
         if nobody and free:
@@ -281,11 +281,17 @@ class Model:
             self.facts.append(("denied", ask.ticket, Reason.NONE_FREE, None))
             return True
         latest = place.since + min(self.resources[claim.resource].spec.max_wait for claim in ask.claims)
-        place.deadline = max(place.deadline, min(now + wait, latest))
+        # After a reload that might be over; then it may wait for as long as the others do.
+        latest = max(latest, *[place.deadlines[ticket] for ticket in place.tickets])
+        place.deadlines[ask.ticket] = min(now + wait, latest)
         place.tickets.append(ask.ticket)
-        ahead = max(len(self._ahead(claim, place)) for claim in ask.claims)
-        self.facts.append(("queued", ask.ticket, ahead, self._not_before(ask.claims, place, now)))
+        self.facts.append(("queued", ask.ticket, *self.stands(place, now)))
         return True
+
+    def stands(self, place: Place, now: Nanos) -> tuple[int, Nanos]:
+        """How many are ahead of a place, and the first instant at which it could be granted."""
+        ahead = max(len(self._ahead(claim, place)) for claim in place.ask.claims)
+        return ahead, self._not_before(place.ask.claims, place, now)
 
     def _same_lease(self, ask: Acquire) -> bool:
         lease = self._known(ask)
@@ -335,13 +341,17 @@ class Model:
         for ticket in place.tickets:
             self.facts.append(("denied", ticket, reason, *numbers))
 
-    def _abandon(self, ticket: TicketId, now: Nanos) -> None:
+    def _give_up(self, ticket: TicketId, fact: Fact) -> None:
+        """One ticket leaves the line, if it is there, and its place with the last of them."""
         for place in list(self.line):
             if ticket in place.tickets:
                 place.tickets.remove(ticket)
-                self.facts.append(("abandoned", ticket))
+                self.facts.append(fact)
                 if not place.tickets:
                     self.line.remove(place)
+
+    def _abandon(self, ticket: TicketId, now: Nanos) -> None:
+        self._give_up(ticket, ("abandoned", ticket))
         for lease in self.leases.values():
             if ticket in lease.holders:
                 lease.holders.remove(ticket)
@@ -414,7 +424,7 @@ class Model:
         if lease.ended is not None:
             return (id_, "ended", lease.ended[0], now - lease.ended[1])
         longest = self._longest(name for name, limit in lease.limits.items() if limit.lends)
-        length = min(lease.length, longest) if length is None else length
+        length = self.renewal(lease) if length is None else length
         if not MIN_LEASE <= length <= longest:
             return (id_, "refused")
         assert lease.deadline is not None
@@ -422,6 +432,10 @@ class Model:
         lease.deadline = now + length
         lease.orphaned = False
         return (id_, "renewed", length)
+
+    def renewal(self, lease: Lease) -> Nanos:
+        """How long it lives after a renewal that does not say."""
+        return min(lease.length, self._longest(name for name, limit in lease.limits.items() if limit.lends))
 
     def _disconnect(self, id_: LeaseId, now: Nanos) -> None:
         """Its holder is gone, and the least patient of the resources that lent it something decides."""

@@ -9,6 +9,7 @@ from governor.core.effects import (
     Denied,
     Effect,
     Granted,
+    LeaseEnded,
     LeaseResult,
     Reconfigured,
     ReconfigureRefused,
@@ -29,8 +30,8 @@ from governor.core.events import (
     Wake,
 )
 from governor.core.resource import ResourceSpec
-from governor.core.snapshot import ResourceSnapshot
-from governor.core.types import Claim, Denial, LeaseId, Nanos, Outcome, TicketId
+from governor.core.snapshot import Held, ResourceSnapshot
+from governor.core.types import Claim, Denial, EndReason, LeaseId, Nanos, Outcome, TicketId
 
 PLENTY: Final = LeaseId(10**12)
 
@@ -163,6 +164,20 @@ class Play:
     def waits(self, ticket: TicketId) -> bool:
         """Whether the ticket has no answer yet."""
         return self.answer(ticket) is None
+
+    def held(self, ticket: TicketId) -> Held | None:
+        """What the engine shows of the lease of a ticket that ended well; None when it has ended."""
+        return self.engine.held(self.lease(ticket))
+
+    def deadline(self, ticket: TicketId) -> Nanos:
+        """When the lease of this ticket ends, which must live."""
+        held = self.held(ticket)
+        assert held is not None, f"the lease of ticket {ticket} has ended"
+        return held.deadline
+
+    def ends(self) -> list[tuple[Nanos, LeaseId, EndReason]]:
+        """The leases that ended so far: when, which and why."""
+        return [(at, effect.lease, effect.reason) for at, effect in self.record if isinstance(effect, LeaseEnded)]
 
     def resource(self, name: str) -> ResourceSnapshot:
         """What the engine shows of one resource now."""

@@ -2,9 +2,9 @@
 
 import pytest
 
-from governor.core.effects import Granted
+from governor.core.effects import Denied, Granted
 from governor.core.events import Acquire, Release
-from governor.core.types import SECOND, Claim, EndReason, Reason, TicketId
+from governor.core.types import SECOND, Claim, EndReason, LeaseId, Reason, TicketId
 from tests.core.declared import rate_limit, semaphore
 from tests.core.play import Play
 
@@ -99,22 +99,75 @@ def test_an_ask_that_ended_badly_is_forgotten(how: str) -> None:
     assert not again.repeated
 
 
-def test_a_joined_wait_is_the_longer_of_both() -> None:
-    """Neither a shorter nor a longer second wait makes the first one shorter."""
+def test_each_ticket_of_a_place_has_its_own_wait() -> None:
+    """Neither a shorter nor a longer wait beside it makes one shorter or longer; the place goes with the last."""
     play = Play(semaphore("db", 1))
     play.ask("db")
     first = play.ask("db", request_id="1", wait=10 * SECOND)
-    shorter = play.ask("db", request_id="1", wait=1)
-    play.at(5 * SECOND)
-    assert play.waits(first)
-    assert play.waits(shorter)
-
+    shorter = play.ask("db", request_id="1", wait=SECOND)
     longer = play.ask("db", request_id="1", wait=20 * SECOND)
-    play.at(25 * SECOND - 1)
-    assert play.waits(first)
-    play.at(25 * SECOND)
 
-    assert {play.denial(ticket).reason for ticket in (first, shorter, longer)} == {Reason.WAIT_OVER}
+    for ticket, wait in ((shorter, SECOND), (first, 10 * SECOND), (longer, 20 * SECOND)):
+        play.at(wait - 1)
+        assert play.waits(ticket)
+        assert play.resource("db").waiters == 1
+        play.at(wait)
+        answer = play.answer(ticket)
+        assert isinstance(answer, Denied)
+        assert (answer.denial.reason, answer.waited) == (Reason.WAIT_OVER, wait)
+    assert play.resource("db").waiters == 0
+
+
+def test_a_wait_that_is_over_takes_nothing_from_who_shares_the_place() -> None:
+    """The first caller has gone away unserved, and the second is granted in its place, before whoever came between."""
+    play = Play(semaphore("db", 1))
+    holder = play.ask("db")
+    first = play.ask("db", request_id="1", wait=SECOND)
+    between = play.ask("db")
+    second = play.ask("db", request_id="1", wait=10 * SECOND)
+    play.at(2 * SECOND)
+    assert play.denial(first).reason is Reason.WAIT_OVER
+
+    play.release(play.lease(holder))
+
+    assert play.granted(second).waited == 2 * SECOND
+    assert not play.granted(second).repeated
+    assert play.waits(between)
+
+
+def test_each_ticket_is_told_the_max_wait_that_ended_its_own_wait() -> None:
+    """Who asked for no more than it had is told of no bound; who asked for more, or did not say, is."""
+    play = Play(semaphore("db", 1, max_wait=10 * SECOND))
+    play.ask("db")
+    content = play.ask("db", request_id="1", wait=10 * SECOND)
+    others = [play.ask("db", request_id="1", wait=20 * SECOND), play.ask("db", request_id="1")]
+    play.at(10 * SECOND)
+
+    assert play.denial(content).longest is None
+    assert [play.denial(ticket).longest for ticket in others] == [10 * SECOND, 10 * SECOND]
+
+
+def test_a_place_may_be_older_than_a_lowered_max_wait() -> None:
+    """A reload shortens nobody's wait; who joins later waits as max_wait now says, while the place is there."""
+    play = Play(semaphore("db", 1, max_wait=30 * SECOND))
+    play.ask("db")
+    first = play.ask("db", request_id="1", wait=20 * SECOND)
+    play.at(10 * SECOND)
+    play.reconfigure(semaphore("db", 1, max_wait=5 * SECOND))
+    short = play.ask("db", request_id="1", wait=SECOND)
+    second = play.ask("db", request_id="1")
+
+    play.at(11 * SECOND)
+    assert play.denial(short).reason is Reason.WAIT_OVER
+    play.at(15 * SECOND)
+    assert play.denial(second).reason is Reason.WAIT_OVER
+    play.at(18 * SECOND)
+    third = play.ask("db", request_id="1")
+    play.at(20 * SECOND - 1)
+    assert play.waits(first)
+    assert play.waits(third)
+    play.at(20 * SECOND)
+    assert {play.denial(ticket).reason for ticket in (first, third)} == {Reason.WAIT_OVER}
 
 
 def test_repeats_do_not_wait_beyond_max_wait() -> None:
@@ -278,3 +331,56 @@ def test_the_last_ten_thousand_leases_are_remembered() -> None:
     again = play.granted(play.ask("db", request_id="first"))
     assert not again.repeated
     assert again.lease > second
+
+
+def test_the_id_of_a_settled_release_asks_anew() -> None:
+    """Whoever gave the lease back had its answer, so nothing needs to be kept of the ask; the end is remembered."""
+    play = Play(semaphore("db", 1), rate_limit("api"))
+    leases = [play.lease(play.ask("db", request_id="1")), play.lease(play.ask("api", request_id="2"))]
+
+    results = play.release(*leases, settled=True)
+
+    assert [result.state for result in results] == ["released", "ended"]
+    assert [result.state for result in play.release(*leases)] == ["ended", "ended"]
+    for name, request_id in (("db", "1"), ("api", "2")):
+        again = play.granted(play.ask(name, request_id=request_id))
+        assert not again.repeated
+        assert again.lease > max(leases)
+
+
+def test_nothing_is_kept_of_what_was_settled() -> None:
+    """Neither request ids nor the leases that they stood for nor their tickets."""
+    play = Play(semaphore("db", 1, lease=SECOND), rate_limit("api"))
+    register, leases = play.engine._lending.register, play.engine._lending.leases
+    late = play.ask("db", request_id="1")
+    spent = play.ask("api", request_id="2")
+    play.at(SECOND)
+    soon = play.ask("db", request_id="3")
+
+    play.release(*map(play.lease, (late, spent, soon)), settled=True)
+
+    assert len(register) == 0
+    assert register.of_request("", "1") is None
+    assert [memory[2] for memory in leases._ended.values()] == [None] * 3
+    assert play.abandon(spent) == []
+
+
+def test_a_settled_release_of_nothing_forgets_nothing() -> None:
+    """What is unknown or has no request id changes nothing, and what was taken back is not the new ask of its id."""
+    play = Play(semaphore("db", 2))
+    taken_back = play.ask("db", request_id="1")
+    plain = play.lease(play.ask("db"))
+    play.abandon(taken_back)
+    now = play.lease(play.ask("db", request_id="1"))
+
+    play.release(play.lease(taken_back), LeaseId(99), plain, settled=True)
+
+    assert play.lease(play.ask("db", request_id="1")) == now
+
+
+def test_an_unsettled_release_keeps_the_id() -> None:
+    """Its answer may have been lost, so a repeat is told that the lease has ended."""
+    play = Play(semaphore("db", 1))
+    play.release(play.lease(play.ask("db", request_id="1")))
+
+    assert play.denial(play.ask("db", request_id="1")).reason is Reason.LEASE_ENDED

@@ -8,7 +8,18 @@ import pytest
 
 from governor.core.effects import Abandoned, Denied, Effect, Granted, LeaseEnded, Released, Renewed
 from governor.core.engine import Engine
-from governor.core.events import Abandon, Acquire, Drain, Event, Reconfigure, Release, Renew, ReserveIds, Wake
+from governor.core.events import (
+    Abandon,
+    Acquire,
+    Disconnect,
+    Drain,
+    Event,
+    Reconfigure,
+    Release,
+    Renew,
+    ReserveIds,
+    Wake,
+)
 from governor.core.kinds.pool import MemberSpec, PoolSpec
 from governor.core.kinds.rate_limit import RateLimitSpec, Window
 from governor.core.kinds.semaphore import SemaphoreSpec
@@ -78,8 +89,10 @@ class History:
         roll = random.random()
         if roll < 0.55:
             return self.next_ask()
-        if roll < 0.70:
-            return Release(self.some_ids())
+        if roll < 0.68:
+            return Release(self.some_ids(), settled=random.random() < 0.2)
+        if roll < 0.71:
+            return Disconnect(self.some_ids())
         if roll < 0.80:
             return Renew(self.some_ids(), random.choice((None, SECOND, 50 * SECOND, 90 * SECOND)))
         if roll < 0.90:

@@ -14,6 +14,7 @@ from governor.core.effects import (
     Granted,
     LeaseEnded,
     LeaseExtended,
+    LeaseOrphaned,
     LeaseResult,
     LeaseState,
     Queued,
@@ -180,6 +181,16 @@ class TestLeases:
         tally = tallies.by_resource["db"]
         assert (sum(tally.margin.counts), tally.margin.total) == (1, 9 * SECOND)
         assert not any(tally.ends.values())
+
+    def test_a_lease_whose_holder_is_gone_counts_when_it_ends(self, tallies: Tallies) -> None:
+        """Its grace is no end, and an end at its deadline is no lag of an expiry."""
+        tallies.observe([LeaseOrphaned(LEASE, 2 * SECOND)])
+        tally = tallies.by_resource["db"]
+        assert not any(tally.ends.values())
+
+        tallies.observe([ended(EndReason.DISCONNECTED, "db", held=9 * SECOND, left=0)])
+        assert tally.ends[EndReason.DISCONNECTED] == 1
+        assert (sum(tally.hold.counts), sum(tally.lag.counts), sum(tally.margin.counts)) == (1, 0, 0)
 
     def test_each_id_of_a_release_or_renewal_is_counted_by_what_became_of_it(self, tallies: Tallies) -> None:
         """Also those that were not live, which no resource can be named for."""

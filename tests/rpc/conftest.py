@@ -21,9 +21,10 @@ from governor.core.resource import ResourceSpec
 from governor.core.types import SECOND, LeaseId
 from governor.driver import Driver
 from governor.rpc import GrpcServer, serve
+from governor.sessions import Sessions
+from governor.testing.clock import FakeClock
 from governor.v1 import governor_pb2 as pb
 from governor.v1.governor_pb2_grpc import GovernorStub
-from tests.fakes import FakeClock
 from tests.rpc.wire import Wire
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def declared(name: str, limit: LimitSpec) -> ResourceSpec:
     )
 
 
-RESOURCES = (
+RESOURCES: tuple[ResourceSpec, ...] = (
     declared("sem", SemaphoreSpec(2)),
     declared("pool", PoolSpec((MemberSpec("primary", (("endpoint", "db1:5432"),)), MemberSpec("spare")))),
     declared("rate", RateLimitSpec((Window(1, SECOND, 1),))),
@@ -85,6 +86,11 @@ class World:
     def in_use(self, resource: str = "sem") -> int:
         """Permits lent now."""
         return next(seen.in_use for seen in self.driver.snapshot().resources if seen.name == resource)
+
+    @property
+    def sessions(self) -> Sessions:
+        """Those that are remembered."""
+        return self.server._sessions._sessions
 
     @property
     def waiters(self) -> int:

@@ -1,0 +1,166 @@
+"""Outbox: what one session has yet to be told, until its stream can take it.
+
+It knows that all of it leaves as one message, and how much may lie there unread. It must never know what the answers
+mean. One invariant: it holds no more than ``MAX_UNREAD``, however slowly its client reads; beyond that the client is
+given up, and nothing more is kept for it.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from governor.core.effects import Granted, LeaseResult
+from governor.core.types import Denial, LeaseId, Nanos
+from governor.rpc.answers import Answers
+from governor.v1 import governor_pb2 as pb
+
+# Answers that may lie unread; a long one counts for one more with each 256 bytes, so this is 4 MiB as well.
+MAX_UNREAD: Final = 16_384
+_LONG_BITS: Final = 8
+# How many of them leave in one message. gRPC keeps what it was given until the client has read it, so a client that has
+# stopped reading leaves no more than this behind.
+_AT_ONCE: Final = 1024
+
+
+class Outbox:
+    """The voice of one stream. ``overflowed`` is called once, when its client reads too slowly."""
+
+    def __init__(self, answers: Answers, *, overflowed: Callable[[], None], superseded: Callable[[], None]) -> None:
+        self._answers = answers
+        self._overflowed = overflowed
+        self.superseded = superseded
+        self._entries: list[bytes] = []
+        self._released: list[LeaseId] = []
+        self._unread = 0
+        self._handled = self._told = 0
+        self._kept_alive = False
+        self._closed = False
+        self._wanted: asyncio.Future[None] | None = None
+
+    # --- what a session says --------------------------------------------------------------------------------
+
+    def granted(self, op: int, granted: Granted, remaining: Nanos | None) -> None:
+        """As in `Voice`."""
+        self._put(self._answers.grant(op, granted, remaining))
+
+    def refused(self, op: int, denial: Denial, *, waited: Nanos = 0, lease: LeaseId | None = None) -> None:
+        """As in `Voice`."""
+        self._put(self._answers.refusal(op, denial, waited=waited, lease=lease))
+
+    def crowded(self, op: int) -> None:
+        """As in `Voice`."""
+        self._put(self._answers.crowded(op))
+
+    def queued(self, op: int, ahead: int, expected: Nanos | None) -> None:
+        """As in `Voice`."""
+        self._put(self._answers.place(op, ahead, expected))
+
+    def released(self, leases: Sequence[LeaseId]) -> None:
+        """As in `Voice`."""
+        if leases and not self._closed:
+            self._released += leases
+            self._count(len(leases))
+
+    def result(self, result: LeaseResult) -> None:
+        """As in `Voice`."""
+        self._put(self._answers.result(result))
+
+    def ended(self, result: LeaseResult) -> None:
+        """As in `Voice`."""
+        self._put(self._answers.ended(result))
+
+    def kept_alive(self) -> None:
+        """As in `Voice`."""
+        self._kept_alive = True
+        self._wake()
+
+    # --- what the stream says -------------------------------------------------------------------------------
+
+    def handled(self) -> None:
+        """One more message of the client has been done."""
+        self._handled += 1
+        self._wake()
+
+    def say(self, response: pb.SessionResponse) -> None:
+        """Something about the stream itself."""
+        self._put(response.SerializeToString())
+
+    # --- what leaves ----------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Nothing more comes; what is there may still leave."""
+        self._closed = True
+        self._wake()
+
+    def drop(self) -> None:
+        """Nothing more comes, and nothing more leaves."""
+        self._entries, self._released = [], []
+        self._unread = 0
+        self._told = self._handled
+        self._kept_alive = False
+        self.close()
+
+    async def message(self) -> bytes | None:
+        """The next message to send, when there is any; None when nothing will come any more."""
+        while not (self._entries or self._released or self._kept_alive or self._told != self._handled):
+            if self._closed:
+                return None
+            self._wanted = asyncio.get_running_loop().create_future()
+            try:
+                await self._wanted
+            finally:
+                self._wanted = None
+        return self._take()
+
+    def _take(self) -> bytes:
+        """All there is; of too much at once a part, which says last what it all was the answer to."""
+        if self._unread <= _AT_ONCE:
+            entries, released = self._entries, self._released
+            self._entries, self._released = [], []
+            self._unread = 0
+        else:
+            entries, released = self._part()
+        if released:
+            entries.append(pb.SessionResponse(released=released).SerializeToString())
+        if not self._unread:
+            last = pb.SessionResponse(kept_alive=self._kept_alive)
+            if self._told != self._handled:
+                self._told = last.handled = self._handled
+            self._kept_alive = False
+            entries.append(last.SerializeToString())
+        return b"".join(entries)
+
+    def _part(self) -> tuple[list[bytes], list[LeaseId]]:
+        """The first of what there is."""
+        size = number = 0
+        while number < len(self._entries) and size < _AT_ONCE:
+            size += _size(self._entries[number])
+            number += 1
+        if not number:
+            released, self._released = self._released[:_AT_ONCE], self._released[_AT_ONCE:]
+            self._unread -= len(released)
+            return [], released
+        entries, self._entries = self._entries[:number], self._entries[number:]
+        self._unread -= size
+        return entries, []
+
+    def _put(self, entry: bytes) -> None:
+        if not self._closed:
+            self._entries.append(entry)
+            self._count(_size(entry))
+
+    def _count(self, entries: int) -> None:
+        self._unread += entries
+        if self._unread > MAX_UNREAD:
+            self.drop()
+            self._overflowed()
+        self._wake()
+
+    def _wake(self) -> None:
+        wanted = self._wanted
+        if wanted is not None and not wanted.done():
+            wanted.set_result(None)
+
+
+def _size(entry: bytes) -> int:
+    return 1 + (len(entry) >> _LONG_BITS)

@@ -1,0 +1,122 @@
+"""What a client says on its session, read: who it is, and what it asks for.
+
+It knows what a hello may hold, and which bytes of an ask said what. It must never know what becomes of what was read.
+"""
+
+from typing import Final, cast
+
+from google.protobuf import descriptor_pb2, duration_pb2
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
+
+from governor.core.types import Denial, LeaseId
+from governor.rpc.fields import MAX_TEXT_BYTES, Malformed, Terms, at_least, bounded, labels_of, terms_of
+from governor.session import Hello
+from governor.v1 import governor_pb2 as pb
+
+_MIN_INSTANCE_BYTES: Final = 16
+_MAX_INSTANCE_BYTES: Final = 64
+
+# What is remembered of asks is bounded by about a megabyte. When that is full, all of it is forgotten, as in `asks`.
+MAX_KNOWN: Final = 1024
+MAX_BYTES: Final = 256
+
+# How an ask begins: the tag of its op, and the op, seven bits in each byte but for the sign that says that more come.
+_OP_TAG: Final = pb.SessionAcquire.OP_FIELD_NUMBER << 3
+_MORE: Final = 0x80
+_LARGEST_OP: Final = 2**63 - 1
+
+
+def _unopened() -> type[pb.SessionRequest]:
+    """SessionRequest as it comes, but that its acquires are the bytes that they are on the wire."""
+    file = descriptor_pb2.FileDescriptorProto()
+    pb.DESCRIPTOR.CopyToProto(file)
+    of_duration = descriptor_pb2.FileDescriptorProto()
+    duration_pb2.DESCRIPTOR.CopyToProto(of_duration)
+    full_name = pb.SessionRequest.DESCRIPTOR.full_name
+    for message in file.message_type:
+        for field in message.field:
+            if (message.name, field.name) == (pb.SessionRequest.DESCRIPTOR.name, "acquires"):
+                field.type = descriptor_pb2.FieldDescriptorProto.TYPE_BYTES
+                field.ClearField("type_name")
+    pool = DescriptorPool()
+    pool.Add(of_duration)
+    pool.Add(file)
+    return cast("type[pb.SessionRequest]", GetMessageClass(pool.FindMessageTypeByName(full_name)))
+
+
+# To open every ask would cost several times what it costs to find that it says what another one said.
+Unopened: Final = _unopened()
+
+
+def hello(request: pb.SessionRequest) -> Hello | Denial:
+    """Who is there, or which field is wrong and what was expected."""
+    if not request.HasField("hello"):
+        return Malformed("hello", "who is there, in the first message").denial
+    said = request.hello
+    try:
+        bounded("hello.client", said.client, MAX_TEXT_BYTES, 1)
+        at_least("hello.pid", said.pid, 0)
+        bounded("hello.host", said.host, MAX_TEXT_BYTES)
+        bounded("hello.instance", said.instance, _MAX_INSTANCE_BYTES, _MIN_INSTANCE_BYTES)
+        bounded("hello.resume", said.resume, MAX_TEXT_BYTES)
+        held = tuple(said.held)
+        for index, lease in enumerate(held):
+            at_least(f"hello.held[{index}]", lease, 1)
+        return Hello(
+            said.client,
+            said.instance,
+            said.pid,
+            said.host,
+            labels_of(said.labels, "hello.labels"),
+            said.resume,
+            cast("tuple[LeaseId, ...]", held),
+        )
+    except Malformed as malformed:
+        return malformed.denial
+
+
+class Asks:
+    """What the asks of sessions say, by their bytes: but for its op, a program's ask is the same again and again."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Terms] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def read(self, raw: bytes) -> tuple[int, Terms | Denial]:
+        """Its op, and what is asked for or why that is nothing; raises DecodeError."""
+        op, rest = _op(raw)
+        known = self._known.get(rest) if op else None
+        if known is not None:
+            return op, known
+        request = pb.SessionAcquire.FromString(raw)
+        try:
+            at_least("op", request.op, 1)
+            terms = terms_of(request)
+        except Malformed as malformed:
+            return request.op, malformed.denial
+        if op == request.op and len(rest) <= MAX_BYTES:
+            if len(self._known) >= MAX_KNOWN:
+                self._known.clear()
+            self._known[rest] = terms
+        return request.op, terms
+
+
+def _op(raw: bytes) -> tuple[int, bytes]:
+    """The op with which an ask begins and the bytes that follow; 0 and nothing if it begins otherwise."""
+    op = shift = 0
+    try:
+        if raw[0] != _OP_TAG:
+            return 0, b""
+        index, byte = 1, raw[1]
+        while byte >= _MORE:
+            op |= (byte - _MORE) << shift
+            shift += 7
+            index += 1
+            byte = raw[index]
+    except IndexError:
+        return 0, b""  # it ends within its op, and whoever opens it will say so
+    op |= byte << shift
+    return (op, raw[index + 1 :]) if 0 < op <= _LARGEST_OP else (0, b"")

@@ -1,0 +1,260 @@
+"""The session streams: each is read, message by message, and told what there is to tell, until either side ends it.
+
+It knows the life of a stream: its first message, its one reader and its one writer, its end. It must never know how
+a permit is decided, or what a session is owed.
+
+A message is done whole before the next is read, and what one turn of the event loop brought leaves as one message:
+a gRPC message costs both sides more than all that is done in it. Nothing else ever writes to a stream: two writers
+at once would leave both waiting for ever.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Sequence
+from typing import Final, cast
+
+import grpc
+from google.protobuf.message import DecodeError
+from grpc import aio
+
+from governor import __version__
+from governor.core.types import SECOND, Denial, LeaseId, Nanos, Outcome
+from governor.driver import Driver
+from governor.rpc import outbox, requests, status, translate
+from governor.rpc.answers import USUAL_GRACE, Answers
+from governor.rpc.fields import OUTCOMES, Malformed
+from governor.rpc.outbox import Outbox
+from governor.rpc.reading import Reading
+from governor.session import MAX_WAITING, Hello, Session
+from governor.sessions import Sessions
+from governor.v1 import governor_pb2 as pb
+
+Context = aio.ServicerContext[bytes, bytes]
+
+# The largest message that a client may send, on a session or in a call.
+MESSAGE_BYTES: Final = 256 * 1024
+# How often a session without short leases should speak.
+KEEP_ALIVE: Final[Nanos] = 10 * SECOND
+
+_LOG = logging.getLogger(__name__)
+
+_SLOW: Final = status.Refusal(
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
+    f"session: its client reads too slowly, with {outbox.MAX_UNREAD} answers unread; read, or ask for less at once",
+    (),
+)
+_SUPERSEDED: Final = status.Refusal(
+    grpc.StatusCode.ABORTED, "session: resumed on another stream; use that one, or begin a session of your own", ()
+)
+_STOPPING: Final = status.Refusal(
+    grpc.StatusCode.UNAVAILABLE, "governor: stopping; connect again when it is back, and resume the session", ()
+)
+_UNDECODABLE: Final = status.refusal(translate.undecodable(pb.SessionRequest))
+_AGAIN: Final = status.refusal(Malformed("hello", "nothing: it is only in the first message of a stream").denial)
+
+
+class SessionService:
+    """The session streams of one server."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._answers = Answers(driver.grace)
+        self._sessions = Sessions(driver, reconfigured=self._answers.forget)
+        self._asks = requests.Asks()
+        self._reading = Reading()
+        self._streams: set[Stream] = set()
+        self._start = secrets.token_hex(8)
+        self._draining = False
+        self._stopping = False
+
+    def handler(self) -> "grpc.RpcMethodHandler[bytes, bytes]":
+        """What a server is given for the method Session."""
+        return grpc.stream_stream_rpc_method_handler(self.serve)
+
+    def drain(self) -> None:
+        """Every session is told, also those that begin later; all of them go on."""
+        self._draining = True
+        for stream in self._streams:
+            stream.outbox.say(pb.SessionResponse(notice=pb.Notice(draining=True)))
+
+    def stop(self) -> None:
+        """End every stream, and any that comes yet: one that stays open would hold up a stop for its whole grace."""
+        self._stopping = True
+        for stream in self._streams:
+            stream.end(_STOPPING)
+        self._reading.stop()
+
+    def close(self) -> None:
+        """After the last stream: see nothing more of what happens; safe twice."""
+        self._sessions.close()
+
+    async def serve(self, _requests: object, context: Context) -> None:
+        """One stream; not meant to be called by anybody but a server, or what stands in for one."""
+        raw = None if self._stopping else await self._reading.message(context)
+        try:
+            refusal = _STOPPING if self._stopping else await self._run(raw, context)
+        except asyncio.CancelledError:
+            raise  # the client is gone, or gRPC cuts the stream off: there is nobody to tell
+        except aio.BaseError:
+            raise  # the transport's own: the stream has ended, and must not be touched any more
+        except Exception:  # noqa: BLE001 - the client is told and the log has all of it
+            _LOG.exception("Session failed")
+            refusal = status.FAULT
+        if refusal is not None:
+            await context.abort(refusal.code, refusal.message, refusal.metadata)
+
+    async def _run(self, raw: bytes | None, context: Context) -> status.Refusal | None:
+        """Until either side ends it; why, if it is we who do."""
+        stream = self._open(raw)
+        if isinstance(stream, status.Refusal):
+            return stream
+        self._streams.add(stream)
+        try:
+            return await stream.run(context)
+        finally:
+            self._streams.discard(stream)
+
+    def _open(self, raw: bytes | None) -> "Stream | status.Refusal":
+        if raw is None:
+            return status.refusal(translate.NO_MESSAGE)
+        try:
+            request = requests.Unopened.FromString(raw)
+        except DecodeError:
+            return _UNDECODABLE
+        hello = requests.hello(request)
+        if isinstance(hello, Denial):
+            return status.refusal(hello)
+        session, resumed = self._sessions.of(hello)
+        stream = Stream(session, self._asks, self._answers)
+        stream.outbox.say(self._welcome(session, resumed=resumed))
+        stream.begin(hello, request)
+        return stream
+
+    def _welcome(self, session: Session, *, resumed: bool) -> pb.SessionResponse:
+        welcome = pb.Welcome(
+            session=session.id,
+            resumed=resumed,
+            start=self._start,
+            version=__version__,
+            limits=pb.SessionLimits(message_bytes=MESSAGE_BYTES, waiting=MAX_WAITING, unread=outbox.MAX_UNREAD),
+        )
+        translate.fill_duration(welcome.keep_alive, KEEP_ALIVE)
+        translate.fill_duration(welcome.on_disconnect, USUAL_GRACE)
+        first = pb.SessionResponse(welcome=welcome)
+        if self._draining:
+            first.notice.draining = True
+        return first
+
+
+class Stream:
+    """One stream, from its hello on."""
+
+    def __init__(self, session: Session, asks: requests.Asks, answers: Answers) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task = task
+        self._session = session
+        self._asks = asks
+        self._end: status.Refusal | None = None
+        self.outbox = Outbox(answers, overflowed=lambda: self.end(_SLOW), superseded=lambda: self.end(_SUPERSEDED))
+
+    def begin(self, hello: Hello, request: pb.SessionRequest) -> None:
+        """Do the first message."""
+        try:
+            self._session.begin(hello, self.outbox)
+            self._handle(request)
+            self._session.settle()
+        except BaseException:
+            self._session.leave(self.outbox)
+            raise
+
+    def end(self, refusal: status.Refusal) -> None:
+        """The client is told why, and nothing more."""
+        if self._end is None:
+            self._end = refusal
+            self.outbox.drop()
+            self._task.cancel()
+
+    async def run(self, context: Context) -> status.Refusal | None:
+        """Until either side ends it; why, if it is we who do."""
+        session = self._session
+        writer: asyncio.Task[None] | None = None
+        try:
+            # On their own: else they go with the first answer or with the end, and an end that comes while the first
+            # answer is on its way would send them twice, and so nothing.
+            await context.send_initial_metadata(())
+            writer = asyncio.create_task(self._write(context))
+            refusal = await self._listen(context)
+            session.leave(self.outbox)
+            if refusal is None:
+                self.outbox.close()
+                await writer
+        except asyncio.CancelledError:
+            if self._end is None or self._task.uncancel():
+                raise  # the client is gone, or gRPC cuts the stream off: there is nobody to tell
+            return self._end
+        else:
+            return refusal
+        finally:
+            session.leave(self.outbox, disconnected=self._end is not _STOPPING)
+            if writer is not None:
+                writer.cancel()
+
+    async def _listen(self, context: Context) -> status.Refusal | None:
+        while True:
+            # The stubs say bytes, but at the end of a stream it is aio.EOF.
+            raw: object = await context.read()
+            if not isinstance(raw, bytes):
+                return None
+            try:
+                request = requests.Unopened.FromString(raw)
+                if request.HasField("hello"):
+                    return _AGAIN
+                self._handle(request)
+            except DecodeError:
+                return _UNDECODABLE
+
+    async def _write(self, context: Context) -> None:
+        try:
+            while (message := await self.outbox.message()) is not None:
+                await context.write(message)
+        except aio.BaseError:
+            pass  # the stream has ended, and its reader knows
+        except Exception:  # noqa: BLE001 - as in `serve`
+            _LOG.exception("Session failed to answer")
+            self.end(status.FAULT)
+
+    def _handle(self, request: pb.SessionRequest) -> None:
+        """All of one message; what it gives back is free for what it asks. Raises DecodeError."""
+        session = self._session
+        if cancels := request.cancels:
+            session.cancel(cancels)
+        if releases := request.releases:
+            session.release(cast("tuple[LeaseId, ...]", tuple(releases)))
+        if outcomes := request.outcomes:
+            _release(session, outcomes)
+        if detaches := request.detaches:
+            session.detach(cast("tuple[LeaseId, ...]", tuple(detaches)))
+        for adopt in request.adopts:
+            session.adopt(adopt.op, LeaseId(adopt.lease_id))
+        for raw in cast("Sequence[bytes]", request.acquires):
+            op, terms = self._asks.read(raw)
+            if isinstance(terms, Denial):
+                self.outbox.refused(op, terms)
+            else:
+                session.acquire(op, *terms)
+        if request.keep_alive:
+            session.keep_alive()
+        for op in request.places:
+            session.place(op)
+        self.outbox.handled()
+
+
+def _release(session: Session, releases: Sequence[pb.SessionRelease]) -> None:
+    """One step for each outcome; what cannot be read is unknown, since a lease given back must never be lost."""
+    by_outcome: dict[Outcome, list[LeaseId]] = {}
+    for release in releases:
+        outcome = OUTCOMES.get(release.outcome, Outcome.UNKNOWN)
+        by_outcome.setdefault(outcome, []).append(LeaseId(release.lease_id))
+    for outcome, leases in by_outcome.items():
+        session.release(tuple(leases), outcome)

@@ -1,0 +1,403 @@
+"""Session: one client process, what it holds and what it waits for.
+
+It knows whose a lease is, and what becomes of it when its client is gone. It must never know how a client is
+reached, nor decide anything about permits. In one sentence: a lease is of one session or of none, and an ask that
+waits is of one that can be told.
+
+Everything here is synchronous, so nothing comes between two moves of one message.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Protocol
+
+from governor.core.effects import Denied, Granted, LeaseEnded, LeaseResult, LeaseState, Queued
+from governor.core.types import Claim, Denial, Ended, LeaseId, Nanos, Outcome, Reason, TicketId
+from governor.driver import Answer, Driver
+from governor.pace import Pace
+
+# How many asks of one session may wait. A program with more than that has lost count.
+MAX_WAITING: Final = 10_000
+# Of one step of the engine when leases are renewed.
+_RENEWED_AT_ONCE: Final = 1000
+
+_RELEASED: Final = LeaseState.RELEASED
+_NO_TICKET: Final = TicketId(0)
+
+# What a session knows of its lease: the op that it was asked for with (0: it was not, but adopted), the ticket of that
+# ask, and for how long a keep-alive is known to make it last.
+_Held = tuple[int, TicketId, Nanos]
+
+
+class Voice(Protocol):
+    """How a session's client is told. None of this may raise, or call back."""
+
+    def granted(self, op: int, granted: Granted, remaining: Nanos | None) -> None:
+        """It has what it asked for; ``remaining`` is how long, None if nothing was lent."""
+        ...
+
+    def refused(self, op: int, denial: Denial, *, waited: Nanos = 0, lease: LeaseId | None = None) -> None:
+        """It has not, and will not."""
+        ...
+
+    def crowded(self, op: int) -> None:
+        """It has not, since too many others of the same session wait."""
+        ...
+
+    def queued(self, op: int, ahead: int, expected: Nanos | None) -> None:
+        """It stands in line, with ``ahead`` others before it."""
+        ...
+
+    def released(self, leases: Sequence[LeaseId]) -> None:
+        """These were given back, as asked."""
+        ...
+
+    def result(self, result: LeaseResult) -> None:
+        """What else became of a lease that it named."""
+        ...
+
+    def ended(self, result: LeaseResult) -> None:
+        """A lease has ended that it did not give back."""
+        ...
+
+    def kept_alive(self) -> None:
+        """All its leases have been renewed."""
+        ...
+
+    def superseded(self) -> None:
+        """The same session speaks with another voice from now on."""
+        ...
+
+
+@dataclass(slots=True, frozen=True)
+class Hello:
+    """Who a client says it is, and what it believes to have."""
+
+    client: str
+    instance: str
+    pid: int = 0
+    host: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+    resume: str = ""
+    held: tuple[LeaseId, ...] = ()
+
+
+@dataclass(slots=True, frozen=True)
+class Shared:
+    """What the sessions of one daemon have in common.
+
+    ``owners``: whose each lease is that is anybody's. ``forget`` is called by one that has nothing left, and nobody
+    to tell.
+    """
+
+    driver: Driver
+    pace: Pace
+    owners: "dict[LeaseId, Session]"
+    forget: "Callable[[Session], None]"
+
+
+class Session:
+    """One client process: what it holds and what it waits for. ``voice`` is None while it is away."""
+
+    __slots__ = (
+        "_driver",
+        "_former",
+        "_leases",
+        "_owners",
+        "_prefix",
+        "_shared",
+        "_unclaimed",
+        "_waiting",
+        "client",
+        "host",
+        "id",
+        "instance",
+        "labels",
+        "pid",
+        "voice",
+    )
+
+    def __init__(self, shared: Shared, session_id: str, hello: Hello) -> None:
+        self._shared = shared
+        self._driver = shared.driver
+        self._owners = shared.owners
+        self.id = session_id
+        self.client, self.instance = hello.client, hello.instance
+        self.pid, self.host, self.labels = hello.pid, hello.host, hello.labels
+        self.voice: Voice | None = None
+        self._prefix = f"{hello.instance}/"
+        self._leases: dict[LeaseId, _Held] = {}
+        # Of each op that waits: its ticket, and what it waits for.
+        self._waiting: dict[int, tuple[TicketId, tuple[Claim, ...]]] = {}
+        # Only while the first message of a resumed session is done: what nobody has spoken of yet, and the places of
+        # asks that may be repeated.
+        self._unclaimed: set[LeaseId] = set()
+        self._former: list[TicketId] = []
+
+    # --- coming and going ----------------------------------------------------------------------------------
+
+    def begin(self, hello: Hello, voice: Voice) -> None:
+        """Its client is there, and holds what it says."""
+        if self.voice is not None:
+            self.voice.superseded()
+        self.voice = voice
+        # They stand in line until `settle`, so that the same asks find their places again.
+        self._former = [ticket for ticket, _ in self._waiting.values()]
+        self._waiting = {}
+        self._unclaimed = set(self._leases)
+        claimed = []
+        for lease in dict.fromkeys(hello.held):
+            if self._may_claim(lease):
+                claimed.append(lease)
+            else:
+                voice.ended(LeaseResult(lease, LeaseState.UNKNOWN))
+        for result in self._renew(claimed):
+            lease, length = result.lease, result.remaining
+            if length is None:
+                voice.ended(result)
+                continue
+            former = self._take(lease) or (0, _NO_TICKET, None)
+            self._own(lease, former[0], former[1], length)
+            if former[2] != length:
+                voice.result(result)
+
+    def settle(self) -> None:
+        """The first message has been done: what it did not speak of is taken back, for its client never got it."""
+        for ticket in self._former:
+            self._driver.abandon(ticket)
+        self._former = []
+        lost, self._unclaimed = self._unclaimed, set()
+        for lease in lost:
+            held = self.let_go(lease)
+            if held is not None:
+                self._driver.abandon(held[1])
+        # An adopted one has no ticket, and one that was asked for twice has two.
+        if rest := tuple(lease for lease in lost if self._driver.held(lease) is not None):
+            self._driver.release(rest, settled=True)
+
+    def leave(self, voice: Voice, *, disconnected: bool = True) -> None:
+        """Nobody listens to ``voice`` any more: what waits leaves the line, and leases do as their resources say.
+
+        Not ``disconnected``: the daemon itself ends the conversation, and leases are left alone.
+        """
+        if self.voice is not voice:
+            return
+        self.voice = None
+        tickets = self._former + [ticket for ticket, _ in self._waiting.values()]
+        self._waiting, self._former, self._unclaimed = {}, [], set()
+        # One that is granted because another left is taken back as its turn comes.
+        for ticket in tickets:
+            self._driver.abandon(ticket)
+        if disconnected and self._leases:
+            self._driver.disconnect(tuple(self._leases))
+        if not self._leases:
+            self._shared.forget(self)
+
+    # --- what a client may want -----------------------------------------------------------------------------
+
+    def acquire(
+        self,
+        op: int,
+        claims: tuple[Claim, ...],
+        wait: Nanos | None,
+        lease: Nanos | None,
+        labels: tuple[tuple[str, str], ...],
+    ) -> None:
+        """Ask; the same op of the same instance is the same ask."""
+        assert self.voice is not None, "somebody asks who is not there"
+        known = self._waiting.get(op)
+        if known is not None:
+            self.place(op)
+            return
+        if len(self._waiting) >= MAX_WAITING:
+            self.voice.crowded(op)
+            return
+        answer = self._driver.ask(
+            claims, client=self.client, wait=wait, lease=lease, request_id=self._prefix + str(op), labels=labels
+        )
+        if isinstance(answer, Granted):
+            if answer.repeated and answer.deadline is not None:
+                self._again(op, answer)
+            else:
+                self._hold(op, answer)
+        elif isinstance(answer, Queued):
+            self._waiting[op] = (answer.ticket, claims)
+            self._driver.tell(answer.ticket, partial(self._answered, op))
+            self._queued(op, claims, answer.ahead, answer.not_before)
+        else:
+            self.voice.refused(op, answer.denial, waited=answer.waited)
+
+    def cancel(self, ops: Iterable[int]) -> None:
+        """These are not wanted any more: they leave the line, or are given back if they were granted meanwhile."""
+        late = set()
+        for op in ops:
+            known = self._waiting.pop(op, None)
+            if known is None:
+                late.add(op)
+            else:
+                self._driver.abandon(known[0])
+        late.discard(0)
+        if late and self._leases:
+            granted = tuple([lease for lease, held in self._leases.items() if held[0] in late])
+            if granted:
+                self._disown(granted)
+                self._driver.release(granted, settled=True)
+
+    def release(self, leases: tuple[LeaseId, ...], outcome: Outcome = Outcome.UNKNOWN) -> None:
+        """Give back. Whose lease it is does not matter: whoever knows its id may."""
+        assert self.voice is not None, "somebody gives back who is not there"
+        self._disown(leases)
+        released = []
+        for result in self._driver.release(leases, outcome, settled=True):
+            if result.state is _RELEASED:
+                released.append(result.lease)
+            else:
+                self.voice.result(result)
+        self.voice.released(released)
+
+    def detach(self, leases: Iterable[LeaseId]) -> None:
+        """These are nobody's from now on, and live until their deadlines."""
+        assert self.voice is not None, "somebody lets go who is not there"
+        for lease in leases:
+            if self.let_go(lease) is None and self._driver.held(lease) is None:
+                # A renewal of what does not live changes nothing, and says what has become of it.
+                self.voice.result(self._driver.renew((lease,))[0])
+
+    def adopt(self, op: int, lease: LeaseId) -> None:
+        """This one is its own from now on, and renewed; whoever had it is told that it is gone."""
+        assert self.voice is not None, "somebody adopts who is not there"
+        result = self._driver.renew((lease,))[0]
+        held = self._driver.held(lease)
+        if held is None or result.remaining is None:
+            ended = result.ended
+            reason = Reason.UNKNOWN_LEASE if ended is None else Reason.LEASE_ENDED
+            self.voice.refused(op, Denial(reason, ended=ended), lease=lease)
+            return
+        former = self._take(lease)
+        asked, ticket = (0, _NO_TICKET) if former is None else former[:2]
+        self._own(lease, asked, ticket, result.remaining)
+        grant = Granted(_NO_TICKET, lease, held.grants, held.deadline, 0, held.client)
+        self.voice.granted(op, grant, result.remaining)
+
+    def keep_alive(self) -> None:
+        """Renew all that it holds."""
+        assert self.voice is not None, "somebody keeps alive who is not there"
+        for result in self._renew(list(self._leases)):
+            lease, length = result.lease, result.remaining
+            held = self._leases.get(lease)
+            # What has ended at this very instant has been told as ended.
+            if length is not None and held is not None and held[2] != length:
+                self._leases[lease] = (held[0], held[1], length)
+                self.voice.result(result)
+        self.voice.kept_alive()
+
+    def place(self, op: int) -> None:
+        """Say again where it stands, if it waits."""
+        known = self._waiting.get(op)
+        place = None if known is None else self._driver.place(known[0])
+        if known is not None and place is not None:
+            self._queued(op, known[1], *place)
+
+    # --- what happens to it ---------------------------------------------------------------------------------
+
+    def lost(self, ended: LeaseEnded) -> None:
+        """A lease of its own has ended, and not by its doing."""
+        self._leases.pop(ended.lease, None)
+        self._unclaimed.discard(ended.lease)
+        if self.voice is not None:
+            self.voice.ended(LeaseResult(ended.lease, LeaseState.ENDED, ended=Ended(ended.reason, 0)))
+        elif not self._leases:
+            self._shared.forget(self)
+
+    def _answered(self, op: int, answer: Answer) -> None:
+        """An ask that waited has its answer. In a step of the engine, so nothing may be asked of it here."""
+        known = self._waiting.get(op)
+        if known is None or known[0] != answer.ticket or self.voice is None:
+            return
+        del self._waiting[op]
+        if isinstance(answer, Denied):
+            self.voice.refused(op, answer.denial, waited=answer.waited)
+        else:
+            self._hold(op, answer)
+
+    def _again(self, op: int, granted: Granted) -> None:
+        """An ask was repeated whose lease is there: it counts from now, as its client will believe."""
+        assert self.voice is not None, "somebody repeats an ask who is not there"
+        lease = granted.lease
+        result = self._driver.renew((lease,))[0]
+        if result.remaining is None:
+            self.voice.refused(op, Denial(Reason.LEASE_ENDED, ended=result.ended), lease=lease)
+            return
+        former = self._take(lease)
+        self._own(lease, op, granted.ticket, result.remaining)
+        self.voice.granted(op, granted, result.remaining)
+        if former is not None and former[1] != granted.ticket:
+            # The new ticket stands for it, so this takes nothing back.
+            self._driver.abandon(former[1])
+
+    def _hold(self, op: int, granted: Granted) -> None:
+        """What the last step has granted is its own."""
+        assert self.voice is not None, "somebody is granted something who is not there"
+        deadline = granted.deadline
+        if deadline is None:
+            self.voice.granted(op, granted, None)
+            return
+        if granted.repeated:
+            self._take(granted.lease)
+        length = deadline - self._driver.stepped_at
+        self._own(granted.lease, op, granted.ticket, length)
+        self.voice.granted(op, granted, length)
+
+    def _queued(self, op: int, claims: tuple[Claim, ...], ahead: int, not_before: Nanos) -> None:
+        assert self.voice is not None, "somebody stands in line who is not there"
+        at_least = not_before - self._driver.stepped_at
+        self.voice.queued(op, ahead, self._shared.pace.expected(claims, ahead, at_least))
+
+    # --- whose a lease is -----------------------------------------------------------------------------------
+
+    def _may_claim(self, lease: LeaseId) -> bool:
+        """Whether a lease that its client says to hold can be its own.
+
+        One that does not live may be, too: what has become of it is what is answered.
+        """
+        owner = self._owners.get(lease)
+        if owner is not None:
+            return owner is self or (owner.voice is None and owner.client == self.client)
+        held = self._driver.held(lease)
+        return held is None or held.client == self.client
+
+    def _own(self, lease: LeaseId, op: int, ticket: TicketId, length: Nanos) -> None:
+        self._leases[lease] = (op, ticket, length)
+        self._owners[lease] = self
+
+    def _take(self, lease: LeaseId) -> _Held | None:
+        """It is nobody's now; what its session knew of it, which is told if it is another that can be told."""
+        owner = self._owners.get(lease)
+        return None if owner is None else owner.let_go(lease, by=self)
+
+    def let_go(self, lease: LeaseId, by: "Session | None" = None) -> _Held | None:
+        """It is nobody's now; what was known of it. When another takes it, its client is told that it is gone."""
+        held = self._leases.pop(lease, None)
+        if held is None:
+            return None
+        del self._owners[lease]
+        self._unclaimed.discard(lease)
+        if by not in (None, self):
+            if self.voice is not None:
+                self.voice.ended(LeaseResult(lease, LeaseState.UNKNOWN))
+            elif not self._leases:
+                self._shared.forget(self)
+        return held
+
+    def _disown(self, leases: Iterable[LeaseId]) -> None:
+        """Those of these that are its own are nobody's: what now becomes of them is its own doing."""
+        held, owners = self._leases, self._owners
+        for lease in leases:
+            if held.pop(lease, None) is not None:
+                del owners[lease]
+
+    def _renew(self, leases: Sequence[LeaseId]) -> Iterator[LeaseResult]:
+        """Renew any number, some in each step; each result is from the last step, so what it says still holds."""
+        for start in range(0, len(leases), _RENEWED_AT_ONCE):
+            yield from self._driver.renew(tuple(leases[start : start + _RENEWED_AT_ONCE]))

@@ -1,0 +1,131 @@
+"""What a shell may look at without changing anything: one lease, and one place in line."""
+
+from governor.core.kinds.rate_limit import RateLimitSpec
+from governor.core.kinds.semaphore import SemaphoreSpec
+from governor.core.snapshot import Held
+from governor.core.types import SECOND, Grant, LeaseId, TicketId
+from tests.core.declared import declared, rate_limit, semaphore
+from tests.core.play import Play
+
+
+def test_a_lease_is_shown_with_its_present_deadline() -> None:
+    """Also after a renewal of another length, which a renewal that does not say undoes."""
+    play = Play(semaphore("db", 2, lease=10 * SECOND))
+    lease = play.lease(play.ask(("db", 2), client="ann"))
+    assert play.engine.held(lease) == Held(lease, (Grant("db", 2),), 10 * SECOND, "ann", 10 * SECOND)
+    play.at(SECOND)
+
+    play.renew(lease, lease=60 * SECOND)
+
+    assert play.engine.held(lease) == Held(lease, (Grant("db", 2),), 61 * SECOND, "ann", 10 * SECOND)
+
+
+def test_the_length_of_a_lease_is_what_a_renewal_would_give() -> None:
+    """A reload may have made the longest lease shorter than it was granted for."""
+    play = Play(semaphore("db", 1, lease=10 * SECOND))
+    ticket = play.ask("db")
+    play.reconfigure(semaphore("db", 1, lease=5 * SECOND, max_lease=5 * SECOND))
+
+    held = play.held(ticket)
+
+    assert held is not None
+    assert held.length == 5 * SECOND
+    assert play.renew(held.id)[0].remaining == 5 * SECOND
+
+
+def test_the_grace_of_a_lease_is_that_of_its_least_patient_resource() -> None:
+    """What is not live has none, and neither has what is kept."""
+    keep = declared("keep", SemaphoreSpec(3), on_disconnect=None)
+    play = Play(keep, declared("soon", SemaphoreSpec(3), on_disconnect=SECOND), semaphore("db", 3))
+    kept, both = play.lease(play.ask("keep")), play.lease(play.ask("keep", "soon", "db"))
+
+    assert (play.engine.grace(kept), play.engine.grace(both)) == (None, SECOND)
+    play.release(both)
+    assert play.engine.grace(both) is None
+
+
+def test_a_rate_limit_makes_no_renewal_shorter() -> None:
+    """It lends nothing, so how long it would lend at most says nothing of a lease that covers it, too."""
+    rate = declared("api", RateLimitSpec(()), lease=SECOND, max_lease=SECOND)
+    play = Play(semaphore("db", 1, lease=10 * SECOND), rate)
+
+    held = play.held(play.ask("api", "db"))
+
+    assert held is not None
+    assert held.length == 10 * SECOND
+    assert play.renew(held.id)[0].remaining == 10 * SECOND
+
+
+def test_what_does_not_live_is_not_held() -> None:
+    """What ended, what was only spent and what never was."""
+    play = Play(semaphore("db", 1), rate_limit("api"))
+    ended = play.lease(play.ask("db"))
+    play.release(ended)
+    spent = play.lease(play.ask("api"))
+
+    assert [play.engine.held(lease) for lease in (ended, spent, LeaseId(99))] == [None, None, None]
+
+
+def test_a_look_ends_nothing() -> None:
+    """A lease is held until a step has ended it; whoever looks knows the time."""
+    play = Play(semaphore("db", 1, lease=10 * SECOND))
+    ticket = play.ask("db")
+    play.frozen_until(11 * SECOND)
+    assert play.deadline(ticket) == 10 * SECOND
+
+    play.at(11 * SECOND)
+
+    assert play.held(ticket) is None
+
+
+def test_a_place_rises_as_others_leave() -> None:
+    """It is what an ask at this place would be told now."""
+    play = Play(semaphore("db", 1))
+    holder = play.ask("db")
+    first, second, third = (play.ask("db") for _ in range(3))
+    assert [play.engine.place(ticket, now=play.now) for ticket in (first, second, third)] == [(0, 0), (1, 0), (2, 0)]
+    play.at(SECOND)
+
+    play.abandon(first)
+
+    assert play.engine.place(third, now=play.now) == (1, SECOND)
+    play.release(play.lease(holder))
+    assert play.engine.place(third, now=play.now) == (0, SECOND)
+
+
+def test_a_place_knows_what_time_will_bring() -> None:
+    """Those ahead go first, and as time passes the instant stays."""
+    play = Play(rate_limit("api", (1, 10 * SECOND, 1)))
+    play.ask("api")
+    play.ask("api")
+    ticket = play.ask("api")
+    play.at(3 * SECOND)
+
+    assert play.engine.place(ticket, now=play.now) == (1, 20 * SECOND)
+
+
+def test_a_place_in_a_long_line_is_counted_up_to_a_bound() -> None:
+    """To be asked again and again must stay cheap."""
+    play = Play(semaphore("db", 1))
+    tickets = [play.ask("db") for _ in range(151)]
+
+    assert play.engine.place(tickets[100], now=0) == (99, 0)
+    assert play.engine.place(tickets[-1], now=0) == (100, 0)
+
+
+def test_only_who_waits_has_a_place() -> None:
+    """A ticket that was granted, denied or abandoned, or never was, has none."""
+    play = Play(semaphore("db", 1))
+    granted, denied, gone = play.ask("db"), play.ask("db", wait=0), play.ask("db")
+    play.abandon(gone)
+
+    assert [play.engine.place(t, now=play.now) for t in (granted, denied, gone, TicketId(99))] == [None] * 4
+
+
+def test_tickets_that_share_a_place_stand_where_it_stands() -> None:
+    """They do not stand before one another."""
+    play = Play(semaphore("db", 1))
+    play.ask("db")
+    first, second = play.ask("db", request_id="1"), play.ask("db", request_id="1")
+
+    assert play.engine.place(first, now=0) == play.engine.place(second, now=0) == (0, 0)
