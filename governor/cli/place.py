@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 # What a client calls, about once a second: how many come before, and the seconds that it is likely to take yet.
 OnQueued = Callable[[int, float | None], None]
 
+# The daemon stops counting here.
+_MANY: Final = 100
 _CLEAR: Final = "\r\x1b[K"
 
 
 def shown() -> bool:
     """Whether there is a terminal to show it on."""
-    return sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    return sys.stderr is not None and sys.stderr.isatty() and (os.environ.get("TERM") or "dumb") != "dumb"
 
 
 @contextmanager
@@ -92,8 +94,8 @@ class Line:
 def text(names: str, ahead: int, expected: float | None, so_far: float) -> str:
     """The line in words."""
     place = "next in line" if ahead == 0 else f"{ahead} ahead" if ahead < _MANY else f"{_MANY} or more ahead"
-    likely = "" if expected is None else f", about {_seconds(max(1.0, expected))} to go"
-    return f"waiting for {names}: {place}{likely}, {_seconds(so_far)} so far"
+    likely = "" if expected is None else f", about {span(max(1, round(expected)) * SECOND)} to go"
+    return f"waiting for {names}: {place}{likely}, {span(int(so_far) * SECOND, passed=True)} so far"
 
 
 def fit(text: str, width: int) -> str:
@@ -101,11 +103,3 @@ def fit(text: str, width: int) -> str:
     from rich.cells import cell_len, set_cell_size
 
     return text if cell_len(text) < width else set_cell_size(text, max(0, width - 2)) + "…"
-
-
-def _seconds(length: float) -> str:
-    return span(round(length) * SECOND)
-
-
-# The daemon stops counting here.
-_MANY: Final = 100

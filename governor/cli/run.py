@@ -86,9 +86,9 @@ def run(
     kill_after: int,
     client: str,
 ) -> int:
-    """Wait in line for permits, run CMD, and give them back when it has ended.
+    """Run a command that has permits for as long as it runs.
 
-    Several resources are granted all together or not at all. The lease is kept alive while CMD runs. If it is
+    CMD is begun when they are granted, and they are given back when it has ended. Several resources are granted all together or not at all. The lease is kept alive while CMD runs. If it is
     lost all the same, CMD is sent SIGTERM, and SIGKILL after --kill-after: what it does is no longer covered.
 
     CMD finds the id of its lease in GOVERNOR_LEASE_ID, a number that only ever rises, and in GOVERNOR_MEMBERS

@@ -26,6 +26,7 @@ semaphores:
   hurried: {{permits: 1, max_wait: 100ms}}
   crowded: {{permits: 1, max_waiters: 1}}
   shard=3: {{permits: 1}}
+  severe: {{permits: 1, on_disconnect: release}}
 pools:
   orders-db:
     members:

@@ -46,8 +46,8 @@ class Terminal:
 
     def until(self, pattern: str) -> str:
         """Wait until it shows this; what it showed before that, after what was waited for last."""
-        before = self._seen
-        return self.written[before : self.shows(pattern).start()]
+        before, found = self._seen, self.shows(pattern)
+        return self.written[before : found.start()]
 
     def hang_up(self) -> None:
         """The window is closed: its shell ends, and the terminal is no more."""

@@ -15,24 +15,23 @@ from tests.cli.process import BOUND, ROOT, ended, running
 from tests.cli.terminal import CTRL_BACKSLASH, CTRL_C, CTRL_Z, Terminal, terminal
 
 TOLD: Final = shlex.join([sys.executable, "-S", str(ROOT / "tests" / "cli" / "told.py"), "hangs-up"])
-PROMPT: Final = r"\n\$ "
+PROMPT: Final = r"(?<=[\nK])\$ "
 # Back to the start of the line, and clear it.
 CLEAR: Final = r"\r\x1b\[K"
 
 
 @pytest.fixture
-def screen(daemon: Daemon) -> Iterator[Terminal]:
-    """A terminal whose shell knows the daemon. In the end it goes away, and with it whatever holds something."""
-    with terminal({"GOVERNOR_ADDRESS": daemon.address}) as screen:
+def screen(own: Daemon) -> Iterator[Terminal]:
+    """A terminal whose shell knows the daemon."""
+    with terminal({"GOVERNOR_ADDRESS": own.address}) as screen:
         yield screen
-    until_free(daemon.address, "thumbnails")
 
 
 @contextmanager
-def ahead_in_line(daemon: Daemon) -> Iterator[None]:
+def ahead_in_line(own: Daemon) -> Iterator[None]:
     """Somebody waits for a permit of thumbnails meanwhile."""
     with running("acquire", "thumbnails") as process:
-        stands_in_line(daemon.address, "thumbnails")
+        stands_in_line(own.address, "thumbnails")
         yield
         process.send_signal(signal.SIGINT)
         process.wait(BOUND)
@@ -52,7 +51,9 @@ def test_ctrl_c_reaches_the_command_once(screen: Terminal) -> None:
 
 def test_a_loop_ends_with_ctrl_c(screen: Terminal) -> None:
     """Since governor dies of it when its command does, the shell begins nothing more."""
-    screen.type("for i in 1 2 3; do governor run thumbnails -- sh -c 'echo begun; sleep 600'; done; echo \"is $?\"\n")
+    screen.type(
+        "for i in 1 2 3; do governor run thumbnails -- sh -c 'echo begun; exec sleep 600'; done; echo \"is $?\"\n"
+    )
     screen.shows("\nbegun")
     screen.type(CTRL_C)
     said = screen.until(PROMPT)
@@ -81,20 +82,20 @@ def test_a_command_that_reads_the_terminal_may(screen: Terminal) -> None:
     screen.shows("\nread something")
 
 
-def test_the_job_of_a_terminal_that_goes_away_ends(daemon: Daemon, screen: Terminal) -> None:
+def test_the_job_of_a_terminal_that_goes_away_ends(own: Daemon, screen: Terminal) -> None:
     """The terminal hangs up on governor and its command, and the permits are back."""
-    screen.type("governor run thumbnails -- sh -c 'echo begun; sleep 600'\n")
+    screen.type("governor run thumbnails -- sh -c 'echo begun; exec sleep 600'\n")
     screen.shows("\nbegun")
     screen.hang_up()
 
-    until_free(daemon.address, "thumbnails")
+    until_free(own.address, "thumbnails")
 
 
 @pytest.mark.parametrize("command", ["acquire thumbnails", "run thumbnails -- echo begun"])
-def test_who_waits_sees_where(daemon: Daemon, run: Run, screen: Terminal, command: str) -> None:
+def test_who_waits_sees_where(own: Daemon, run: Run, screen: Terminal, command: str) -> None:
     """One line, drawn again about once a second in its own place, and gone without a trace when the wait is over."""
     held = lease_of(run, "thumbnails=2")
-    with ahead_in_line(daemon):
+    with ahead_in_line(own):
         screen.type(f"governor {command}\n")
         screen.shows(rf"{CLEAR}waiting for thumbnails: 1 ahead(, about \S+ to go)?, 0s so far")
         screen.shows(rf"{CLEAR}waiting for thumbnails: 1 ahead(, about \S+ to go)?, 1s so far")
@@ -104,7 +105,7 @@ def test_who_waits_sees_where(daemon: Daemon, run: Run, screen: Terminal, comman
     screen.shows(PROMPT)
 
 
-def test_a_lease_that_was_waited_for_at_a_terminal_is_as_any_other(daemon: Daemon, run: Run, screen: Terminal) -> None:
+def test_a_lease_that_was_waited_for_at_a_terminal_is_as_any_other(own: Daemon, run: Run, screen: Terminal) -> None:
     """It outlives the command, with the whole of its time, and is given back by its id."""
     screen.type("governor acquire orders-db thumbnails=2 --lease 1h\n")
     lease = screen.shows(r"\nlease (\d+)\r\n")[1]
@@ -116,7 +117,17 @@ def test_a_lease_that_was_waited_for_at_a_terminal_is_as_any_other(daemon: Daemo
     screen.type("governor status nothing-of-it\n")
     screen.shows("no such resource")
 
-    assert resources(daemon.address)["thumbnails"].in_use == 2
+    assert resources(own.address)["thumbnails"].in_use == 2
+    assert run("release", lease).out == f"lease {lease}: released\n"
+
+
+def test_it_outlives_its_session_whatever_becomes_of_others(own: Daemon, run: Run, screen: Terminal) -> None:
+    """Also where a lease ends with its session at once: it has left that before."""
+    screen.type("governor acquire severe\n")
+    lease = screen.shows(r"\nlease (\d+)\r\n")[1]
+    screen.shows(PROMPT)
+
+    assert resources(own.address)["severe"].in_use == 1
     assert run("release", lease).out == f"lease {lease}: released\n"
 
 
@@ -133,7 +144,7 @@ def test_a_refusal_at_a_terminal_reads_as_any_other(run: Run, screen: Terminal) 
     assert run("release", str(held)).exit == 0
 
 
-def test_ctrl_c_in_line_leaves_it(daemon: Daemon, run: Run, screen: Terminal) -> None:
+def test_ctrl_c_in_line_leaves_it(own: Daemon, run: Run, screen: Terminal) -> None:
     """Nothing is left of the line that was shown, and nobody waits any more."""
     held = lease_of(run, "thumbnails=2")
     screen.type("governor acquire thumbnails\n")
@@ -144,11 +155,11 @@ def test_ctrl_c_in_line_leaves_it(daemon: Daemon, run: Run, screen: Terminal) ->
     screen.type("echo is $?\n")
     screen.shows("\nis 130")
 
-    assert resources(daemon.address)["thumbnails"].waiters == 0
+    assert resources(own.address)["thumbnails"].waiters == 0
     assert run("release", str(held)).exit == 0
 
 
-def test_nothing_is_drawn_from_the_background(daemon: Daemon, run: Run, screen: Terminal) -> None:
+def test_nothing_is_drawn_from_the_background(own: Daemon, run: Run, screen: Terminal) -> None:
     """The person at the terminal does something else by now."""
     held = lease_of(run, "thumbnails=2")
     screen.type("governor run thumbnails -- echo begun &\n")
@@ -161,10 +172,10 @@ def test_nothing_is_drawn_from_the_background(daemon: Daemon, run: Run, screen: 
 
 
 @pytest.mark.parametrize("name", ["dumb", ""])
-def test_a_terminal_that_cannot_clear_a_line_gets_none(daemon: Daemon, run: Run, name: str) -> None:
+def test_a_terminal_that_cannot_clear_a_line_gets_none(own: Daemon, run: Run, name: str) -> None:
     """As the shell of an editor."""
     held = lease_of(run, "thumbnails=2")
-    with terminal({"GOVERNOR_ADDRESS": daemon.address, "TERM": name}) as screen:
+    with terminal({"GOVERNOR_ADDRESS": own.address, "TERM": name}) as screen:
         screen.type("governor acquire thumbnails --wait 200ms\n")
         screen.shows("governor: thumbnails: no permits came")
         assert "waiting for" not in screen.written
