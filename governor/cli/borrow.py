@@ -6,8 +6,9 @@ It knows the errors of the library. It must never load gRPC, which a command tha
 import logging
 from typing import TYPE_CHECKING
 
+from governor.address import VARIABLE
 from governor.cli.exits import BY_REASON, CommandError, Exit
-from governor.cli.options import ENVIRONMENT, Where
+from governor.cli.options import Where
 from governor.wording import SECOND, printable, span
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def failure(error: "GovernorError") -> CommandError:
             facts = {"resource": error.resource}
             return CommandError(BY_REASON.get(reason, usual), sentence, reason=reason, facts=facts, retry=retry)
         case Unavailable():
-            return CommandError(Exit.CANNOT_REACH, f"{sentence}. Another address: --address or {ENVIRONMENT}.")
+            return CommandError(Exit.CANNOT_REACH, f"{sentence}. Another address: --address or {VARIABLE}.")
         case UsageError():
             return CommandError(Exit.USAGE, sentence)
         case LeaseLost():

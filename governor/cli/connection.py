@@ -16,9 +16,9 @@ import grpc
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
-from governor.address import Address, TcpAddress, UnixAddress
+from governor.address import USUAL_TCP, Address, TcpAddress, UnixAddress
 from governor.cli.exits import BY_REASON, BY_STATUS, CommandError, Exit
-from governor.cli.options import DEFAULT_TCP, Where
+from governor.cli.options import Where
 from governor.cli.reach import CONNECT_SECONDS, reach
 from governor.wording import printable, span
 
@@ -107,7 +107,7 @@ def _failure(error: grpc.Call, where: Where, *, bounded: bool) -> CommandError:
         case grpc.StatusCode.UNAVAILABLE if "http1.x" in sentence:
             # gRPC's own guess, from the first bytes of the answer.
             other = f"what answers at {where.address} speaks HTTP/1 and not gRPC: is that the http port, of metrics?"
-            return CommandError(Exit.CANNOT_REACH, f"{other} Name an address of listen, such as {DEFAULT_TCP}.")
+            return CommandError(Exit.CANNOT_REACH, f"{other} Name an address of listen, such as {USUAL_TCP}.")
         case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.CANCELLED:
             lost = f"no answer from the daemon at {where.address}: {sentence}"
             return CommandError(Exit.CANNOT_REACH, lost)

@@ -7,9 +7,9 @@ takes longer to load than all of this.
 import socket
 from typing import Final, assert_never
 
-from governor.address import Address, TcpAddress, UnixAddress
+from governor.address import VARIABLE, Address, TcpAddress, UnixAddress
 from governor.cli.exits import CommandError, Exit
-from governor.cli.options import ENVIRONMENT, Where
+from governor.cli.options import Where
 
 CONNECT_SECONDS: Final = 2
 
@@ -37,7 +37,7 @@ def _unreachable(where: Where, error: OSError) -> CommandError:
             why = f"{error.strerror or error}. Is it running there?"
     return CommandError(
         Exit.CANNOT_REACH,
-        f"cannot reach the daemon at {where.address}{named}: {why} Another address: --address or {ENVIRONMENT}.",
+        f"cannot reach the daemon at {where.address}{named}: {why} Another address: --address or {VARIABLE}.",
     )
 
 

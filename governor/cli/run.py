@@ -59,8 +59,7 @@ class BeforeTwoDashes(click.Command):
 @click.option(
     "--lease",
     type=DURATION,
-    help="For how long the permits stay lent when nothing is heard of this command any more. Default: the resource's "
-    "lease.",
+    help="How long the lease lasts when it is not kept alive. Default: the resource's lease.",
 )
 @click.option(
     "--label", "labels", type=LABEL, multiple=True, metavar="K=V", help="A free word, kept with the lease. Repeatable."
@@ -88,18 +87,19 @@ def run(
 ) -> int:
     """Run a command that has permits for as long as it runs.
 
-    CMD is begun when they are granted, and they are given back when it has ended. Several resources are granted all together or not at all. The lease is kept alive while CMD runs. If it is
-    lost all the same, CMD is sent SIGTERM, and SIGKILL after --kill-after: what it does is no longer covered.
+    CMD is begun when they are granted, and they are given back when it has ended. Several resources are granted
+    all together or not at all. While CMD runs the lease is kept alive. If it is lost all the same, nothing covers
+    what CMD does: it is sent SIGTERM, and SIGKILL after --kill-after.
 
-    CMD finds the id of its lease in GOVERNOR_LEASE_ID, a number that only ever rises, and in GOVERNOR_MEMBERS
-    the pool members that it was lent, as JSON: [{"resource", "id", "attributes", "generation"}].
+    In its environment CMD finds the id of its lease as GOVERNOR_LEASE_ID, a number that only ever rises, and the
+    pool members that it was lent as GOVERNOR_MEMBERS, in JSON: [{"resource", "id", "attributes", "generation"}].
 
-    It hears the signals that are sent to governor. At a terminal it shares the job with governor, as if it had
-    been started alone: Ctrl-C, Ctrl-Z and fg do what they always do. Without one it leads a process group of its
-    own, and all of that group is ended when the lease is lost.
+    Signals that are sent to governor are passed on to CMD. At a terminal both are one job, in which Ctrl-C, Ctrl-Z
+    and fg do what they always do. Without a terminal CMD leads a process group of its own, all of which is ended
+    when the lease is lost.
 
-    Exits as CMD did, also by the signal that ended it (128+n to a shell). With 79 when the lease was lost,
-    126 or 127 when CMD cannot be run, and when nothing was granted as `governor acquire` does.
+    Exits as CMD did, and dies of a signal that it died of (128+n to a shell). Otherwise with 79 when the lease was
+    lost, 126 or 127 when CMD cannot be run, and as `governor acquire` does when nothing was granted.
     """
     command: list[str] = click.get_current_context().meta.get(_COMMAND, [])
     if not command:

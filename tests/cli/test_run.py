@@ -114,8 +114,8 @@ def test_the_command_finds_signals_as_they_were(daemon: Daemon) -> None:
     look = ["sed", "-n", r"s/^Sig\(Blk\|Ign\):\t//p", "/proc/self/status"]
     before = [int(word, 16) for word in subprocess.check_output(look, text=True).split()]
     found = [int(word, 16) for word in ended("run", "thumbnails", "--", *look).stdout.split()]
-    # Signals 32 and 33 are the C library's own; it sets them as it likes. And 34 is the one that governor ignores, which
-    # other tests in this process may have left so.
+    # Signals 32 and 33 are the C library's own, which sets them as it likes; 34 is the one that governor ignores, as
+    # other tests in this process may have left it.
     its_own = 0b111 << 31
 
     assert [word & ~its_own for word in found] == [word & ~its_own for word in before]
