@@ -152,11 +152,11 @@ def _hold(lease: "Lease", command: "Sequence[str]", signals: "Signals", kill_aft
     from governor.cli.supervise import supervise
 
     def lose() -> None:
-        complain(f"governor: {_loss(lease)}: ending the command")
+        complain(f"governor: {_loss(lease)}; ending the command")
 
     try:
         if lease.lost:
-            raise CommandError(Exit.LEASE_LOST, f"{_loss(lease)}: the command was not begun")
+            raise CommandError(Exit.LEASE_LOST, f"{_loss(lease)}; the command was not begun")
         started = child.start(command, {**os.environ, **_told(lease)}, blocked=signals.before)
         lost = supervise(started, lease, signals, kill_after=kill_after, on_loss=lose)
     finally:

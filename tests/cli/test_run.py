@@ -212,7 +212,7 @@ def test_a_lost_lease_ends_the_command_and_what_it_has_started(daemon: Daemon, r
         code, out, err = end_of(process)
 
     assert (code, out) == (79, "ended\n")
-    assert re.fullmatch(rf"governor: lease {lease} on thumbnails is lost: .*: ending the command\n", err)
+    assert re.fullmatch(rf"governor: lease {lease} on thumbnails is lost: .*; ending the command\n", err)
     assert not is_running(other)
     assert in_use(daemon, "thumbnails") == 0
 
