@@ -33,11 +33,13 @@ class Member:
         id: Its name in the daemon's config.
         attributes: What the operator wrote beside it, such as ``endpoint``.
         generation: Rises when what was opened on it before must be opened anew.
+        resource: The pool that it is of.
     """
 
     id: str
     attributes: Mapping[str, str]
     generation: int
+    resource: str
 
 
 @dataclass(slots=True, eq=False)

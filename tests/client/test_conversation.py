@@ -227,7 +227,7 @@ def test_a_grant_says_what_was_lent() -> None:
 
     assert isinstance(held, Held)
     assert (held.id, held.claims, held.state) == (12, (("orders-db", 1),), State.HELD)
-    assert held.members == (Member("primary", {"endpoint": "db1:5432"}, 3),)
+    assert held.members == (Member("primary", {"endpoint": "db1:5432"}, 3, "orders-db"),)
     assert (held.length, held.waited) == (30 * 10**9, 250_000_000)
     assert held.owner == 42
 
