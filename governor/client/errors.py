@@ -46,7 +46,7 @@ class LeaseLost(GovernorError):  # noqa: N818 - as above
         lease: The lease's id.
         reason: ``expired``, ``revoked``, ``disconnected``, ``released`` (by somebody else), ``unknown``;
             ``unreachable``: the daemon could not be reached in time to keep it; or ``unclaimed``: this process held
-            more than 20,000 when the connection broke, which is more than it can come back for.
+            more than 10,000 when the connection broke, which is more than it can come back for.
 
     Example:
         >>> raise LeaseLost("lease 7 on orders-db is lost: revoked", lease=7, reason="revoked")

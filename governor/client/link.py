@@ -124,6 +124,12 @@ class Link:
         if self._asleep or self._thread is None:
             self._wake()
 
+    def _leave_loops(self) -> None:
+        """Take what was asked for in the last turn of an event loop that was closed before the next."""
+        for loop in list(self._gathered):
+            if loop.is_closed():
+                self.inbox.extend(self._gathered.pop(loop, ()))
+
     def _wake(self) -> None:
         if self._thread is None:
             with self._lock:
@@ -143,6 +149,7 @@ class Link:
             thread = threading.Thread(target=self._run, name="governor-client", daemon=True)
             self._poll, self._wake_out, self._wake_in, self._thread = poll, *ends, thread
             thread.start()
+            _bid_farewell_as_a_child()
         except BaseException:
             # If it runs for all that, as after Ctrl-C, it finds that it is not the one.
             self._thread = self._wake_out = self._wake_in = None
@@ -215,6 +222,8 @@ class Link:
     def _turn(self) -> None:
         now = time.monotonic_ns()
         inbox, talk = self.inbox, self._talk
+        if self._gathered:
+            self._leave_loops()
         while inbox:
             work = inbox.popleft()
             if isinstance(work, Ask):
@@ -489,3 +498,17 @@ def _farewell() -> None:
     for thread in [link.leave() for link in list(_links)]:
         if thread is not None:
             thread.join(max(0.0, until - time.monotonic()))
+
+
+_farewells: set[int] = set()
+
+
+def _bid_farewell_as_a_child() -> None:
+    """Have a child of multiprocessing give back what it gave back last: it ends without what `atexit` would run."""
+    process = sys.modules.get("multiprocessing.process")
+    if process is None or process.parent_process() is None or os.getpid() in _farewells:
+        return
+    from multiprocessing.util import Finalize  # noqa: PLC0415 - only where it has been imported anyway
+
+    _farewells.add(os.getpid())
+    Finalize(None, _farewell, exitpriority=-1)
