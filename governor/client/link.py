@@ -246,7 +246,8 @@ class Link:
         except Ended as ended:
             self._broken(ended, now)
         self._deliver()
-        self._wait(now)
+        if not self._done():
+            self._wait(now)
 
     def _wait(self, now: int) -> None:
         """Sleep until something comes, or is due."""

@@ -10,11 +10,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from governor.client import AsyncClient, AsyncLease, Client, GovernorError, link
+from governor.client import AsyncClient, AsyncLease, Client, GovernorError, Unavailable, link
 from governor.client.address import parse
 from governor.client.conversation import Conversation
 from governor.client.link import Link, Work
 from governor.testing import Daemon
+
+# Nobody listens there.
+UNUSED = "127.0.0.1:1"
 
 
 @pytest.fixture
@@ -163,6 +166,25 @@ def test_ctrl_c_at_the_end_of_a_block_leaves_nothing_behind(
         with pytest.raises(KeyboardInterrupt), client.acquire("x"):
             interrupted_once(monkeypatch, Link.submit, before=before)
         daemon.wait_until(lambda seen: not seen.leases)
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_to_close_what_has_nothing_left_to_say_takes_no_time(daemon: Daemon, *, away: bool) -> None:
+    """The thread ends by itself, however long one is ready to wait for it; with a daemon and without."""
+    client = Client(UNUSED if away else daemon.address)
+    if away:
+        with pytest.raises(Unavailable):
+            client.acquire("x")
+    else:
+        client.acquire("x").release()
+        daemon.wait_until(lambda seen: not seen.leases)
+        talk = client._settings.link._talk
+        while talk.busy:  # until the answer has come, too
+            time.sleep(0)
+    thread = client._settings.link._thread
+    client.close()
+    assert thread is not None
+    assert not thread.is_alive()
 
 
 def test_a_program_with_many_clients_ends_as_soon_as_one_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
