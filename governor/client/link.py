@@ -90,6 +90,8 @@ class Link:
         self._greeted_at = 0
         # The addresses that are left to try, if this one fails.
         self._candidates: deque[Candidate] = deque()
+        # The host's name is being looked up, in a thread of its own.
+        self._looking_up = False
         self._pause = 0
         self._tried_at = self._next_try = 0
         self._busy_at = time.monotonic_ns()
@@ -289,6 +291,9 @@ class Link:
         self._tried_at = now
         why = "no such host"
         try:
+            if not self._candidates and self.address.is_name:
+                self._look_up(now)
+                return
             if not self._candidates:
                 self._candidates.extend(self.address.candidates())
             while self._candidates:
@@ -310,6 +315,43 @@ class Link:
         except ValueError as error:  # a name that can be no host, or no path
             why = str(error)
         self._broken(Ended(None, why), now)
+
+    def _look_up(self, now: int) -> None:
+        """Find the addresses of a name, which may take long: nobody who waits here may wait for that."""
+        self._next_try = now + _PATIENCE
+        if self._looking_up:
+            return
+        self._looking_up = True
+        pid = self.pid
+
+        def found(result: list[Candidate] | str, _: Conversation) -> None:
+            self._looking_up = False
+            if self._stream is not None or pid != self.pid:
+                return
+            now = time.monotonic_ns()
+            if isinstance(result, str):
+                self._broken(Ended(None, result), now)
+            else:
+                self._candidates.extend(result)
+                self._next_try = now
+
+        def look_up() -> None:
+            try:
+                result: list[Candidate] | str = self.address.candidates()
+            except OSError as error:
+                result = error.strerror or str(error)
+            except ValueError as error:  # a name that can be no host
+                result = str(error)
+            if self._thread is not None:
+                self.submit(partial(found, result))
+            else:
+                self._looking_up = False  # nobody wants to know any more
+
+        try:
+            threading.Thread(target=look_up, name="governor-look-up", daemon=True).start()
+        except RuntimeError as error:  # there is no room for it
+            self._looking_up = False
+            raise OSError(str(error)) from error
 
     def _check(self, now: int, *, silent: bool) -> None:
         """Raise Ended if it has become pointless to wait for this connection."""

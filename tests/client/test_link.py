@@ -187,6 +187,23 @@ def test_to_close_what_has_nothing_left_to_say_takes_no_time(daemon: Daemon, *, 
     assert not thread.is_alive()
 
 
+def test_a_name_that_takes_long_to_look_up_is_not_waited_for(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wait of an ask is over when it is; once the name is found, all is well."""
+    found = threading.Event()
+    look_up = socket.getaddrinfo
+
+    def slow(host: str, port: int, **more: int) -> object:
+        assert found.wait(10)
+        return look_up(host, port, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    with Client(daemon.address.replace("127.0.0.1", "localhost"), unavailable="wait") as client:
+        with pytest.raises(Unavailable, match="does not answer"):
+            client.acquire("x", wait=0.5)
+        found.set()
+        client.acquire("x").release()
+
+
 def test_a_program_with_many_clients_ends_as_soon_as_one_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """A daemon that is stopped is waited for once, not once for each."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
