@@ -73,7 +73,7 @@ class Conversation:
         self._sent = self._handled = 0
         # When the daemon was last heard of, and when this connection was begun.
         self._heard_at = self._began_at = 0
-        # When it was last heard of on a stream where it had greeted us: whoever sends us away knows none of our leases.
+        # The same, on a stream on which it had greeted us: whoever sends us away knows no lease of ours.
         self._assured_at = 0
         self._probed = False
         # Nobody gives up before this; it may be too early, never too late.

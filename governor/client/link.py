@@ -1,6 +1,6 @@
 """The client's own thread: a socket, a conversation on it, and everything that has to happen in time.
 
-It knows sockets, the clock, and how to come back after a connection broke. It must never run code of the program: what
+It knows sockets, the clock, and when to come back after a connection broke. It must never run code of the program: what
 is to be told goes to those who wait, or to their event loop, and a callback gets a thread of its own.
 
 The thread alone touches the conversation. Others put what they want into ``inbox``, which is safe without a lock, and
@@ -13,7 +13,6 @@ import contextlib
 import errno
 import logging
 import os
-import random
 import select
 import socket
 import sys
@@ -23,15 +22,16 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from secrets import token_hex
 from typing import Final
 
 from governor.client.address import Address, Candidate
 from governor.client.asks import SECOND, Ask
-from governor.client.conversation import Answer, Conversation
+from governor.client.conversation import Conversation
+from governor.client.dial import Dial
 from governor.client.held import Held
 from governor.client.stream import Ended, Stream
+from governor.client.telling import tell
 
 _LOG: Final = logging.getLogger("governor.client")
 
@@ -40,8 +40,6 @@ _PATH: Final = "/governor.v1.Governor/Session"
 _LASTED: Final = SECOND
 # How long a connection may take to come about, and the daemon to greet us on it.
 _PATIENCE: Final = 5 * SECOND
-_FIRST_PAUSE: Final = SECOND // 20
-_LONGEST_PAUSE: Final = 2 * SECOND
 # A session that nothing has depended on for so long is ended, and its thread; the next ask begins anew.
 _IDLE: Final = 60 * SECOND
 _CHUNK: Final = 256 * 1024
@@ -88,12 +86,9 @@ class Link:
         # Whether the daemon took anything, and when it greeted us; 0 while it has not.
         self._taken = False
         self._greeted_at = 0
-        # The addresses that are left to try, if this one fails.
-        self._candidates: deque[Candidate] = deque()
+        self._dial = Dial(self.address)
         # The host's name is being looked up, in a thread of its own.
         self._looking_up = False
-        self._pause = 0
-        self._tried_at = self._next_try = 0
         self._busy_at = time.monotonic_ns()
         self._poll = select.poll()
         self._talk = Conversation(
@@ -198,12 +193,11 @@ class Link:
         except BaseException:  # noqa: BLE001 - whatever it is, nobody who waits may be left hanging
             _LOG.exception("the client's thread failed; this is a bug of governor")
             self._talk.fail()
-            self._deliver()
+            tell(self._talk)
         finally:
             with self._lock:
                 self._hang_up()
-                self._candidates.clear()
-                self._pause = 0
+                self._dial.forget()
                 for end in (self._wake_in, self._wake_out):
                     if end is not None:
                         end.close()
@@ -231,14 +225,13 @@ class Link:
             if isinstance(work, Ask):
                 self._closing = False
                 if not work.patient:
-                    # Whoever does not wait for a daemon that is away is told so soon.
-                    self._next_try = min(self._next_try, self._tried_at + _FIRST_PAUSE)
+                    self._dial.hurry()
                 talk.ask(work)
             elif isinstance(work, Held):
                 talk.keeping.release(work)
             else:
                 work(talk)
-        if self._stream is None and talk.busy and not self._closing and now >= self._next_try:
+        if self._stream is None and talk.busy and not self._closing and now >= self._dial.next_try:
             self._connect(now)
         probe, give_up = talk.tick(now)
         try:
@@ -247,7 +240,7 @@ class Link:
                 self._say(now, probe=probe)
         except Ended as ended:
             self._broken(ended, now)
-        self._deliver()
+        tell(self._talk)
         if not self._done():
             self._wait(now)
 
@@ -261,7 +254,7 @@ class Link:
         if self._connecting_until:
             dues.append(self._connecting_until)
         if self._stream is None and self._talk.busy:
-            dues.append(self._next_try)
+            dues.append(self._dial.next_try)
         timeout = max(0, -((now - min(dues)) // 1_000_000)) if dues else None
         self._asleep = True
         if self.inbox or self._talk.answers:
@@ -288,37 +281,24 @@ class Link:
 
     def _connect(self, now: int) -> None:
         """Begin to connect; how it went shows when the socket is ready."""
-        self._tried_at = now
-        why = "no such host"
         try:
-            if not self._candidates and self.address.is_name:
+            if self.address.is_name and not self._dial.knows_where:
                 self._look_up(now)
                 return
-            if not self._candidates:
-                self._candidates.extend(self.address.candidates())
-            while self._candidates:
-                sock, code = _begin(*self._candidates.popleft())
-                if code == errno.EAGAIN:  # of a unix socket: the daemon is there, and takes nobody in just now
-                    self._next_try = now + _FIRST_PAUSE
-                    return
-                if sock is None:
-                    why = os.strerror(code)
-                    continue
-                self._socket = sock
-                self._stream = Stream(_PATH, self.address.authority, f"governor-python/{self._version}")
-                self._connecting_until = now + _PATIENCE
-                self._poll.register(sock, select.POLLIN | select.POLLOUT)
-                self._talk.connected(now)
-                return
-        except OSError as error:
-            why = error.strerror or str(error)
-        except ValueError as error:  # a name that can be no host, or no path
-            why = str(error)
-        self._broken(Ended(None, why), now)
+            sock = self._dial.begin(now)
+        except Ended as ended:
+            self._broken(ended, now)
+            return
+        if sock is not None:
+            self._socket = sock
+            self._stream = Stream(_PATH, self.address.authority, f"governor-python/{self._version}")
+            self._connecting_until = now + _PATIENCE
+            self._poll.register(sock, select.POLLIN | select.POLLOUT)
+            self._talk.connected(now)
 
     def _look_up(self, now: int) -> None:
         """Find the addresses of a name, which may take long: nobody who waits here may wait for that."""
-        self._next_try = now + _PATIENCE
+        self._dial.next_try = now + _PATIENCE
         if self._looking_up:
             return
         self._looking_up = True
@@ -332,8 +312,7 @@ class Link:
             if isinstance(result, str):
                 self._broken(Ended(None, result), now)
             else:
-                self._candidates.extend(result)
-                self._next_try = now
+                self._dial.found(result, now)
 
         def look_up() -> None:
             try:
@@ -351,7 +330,7 @@ class Link:
             threading.Thread(target=look_up, name="governor-look-up", daemon=True).start()
         except RuntimeError as error:  # there is no room for it
             self._looking_up = False
-            raise OSError(str(error)) from error
+            raise Ended(None, str(error)) from error
 
     def _check(self, now: int, *, silent: bool) -> None:
         """Raise Ended if it has become pointless to wait for this connection."""
@@ -405,23 +384,17 @@ class Link:
             if not self._greeted_at:
                 self._greeted_at = now
                 self._connecting_until = 0
-                self._candidates.clear()
+                self._dial.reached()
         stream.check()
 
     def _broken(self, ended: Ended, now: int) -> None:
         """The connection is no more; try again after a while, if anything depends on it."""
         greeted_at, taken = self._greeted_at, self._taken
-        first_time = not self._pause
+        first_time = self._dial.first_time
         self._hang_up()
         self._talk.disconnected(now)
-        if self._candidates:
-            self._next_try = now
+        if self._dial.goes_on(now, lasted=greeted_at > 0 and now - greeted_at >= _LASTED):
             return
-        if greeted_at and now - greeted_at >= _LASTED:
-            self._pause, self._next_try = 0, now
-        else:
-            self._pause = min(_LONGEST_PAUSE, self._pause * 2 or _FIRST_PAUSE)
-            self._next_try = now + int(self._pause * random.uniform(0.5, 1))  # noqa: S311
         if greeted_at:
             if self._talk.busy:
                 _LOG.info("%s: %s; coming back", self.address, ended.message)
@@ -441,84 +414,6 @@ class Link:
         self._taken = False
         self._greeted_at = 0
         self._connecting_until = 0
-
-    # --- to those who wait --------------------------------------------------------------------------------------
-
-    def _deliver(self) -> None:
-        talk = self._talk
-        # Places first: nobody is told where in line he stands when he has his answer.
-        if talk.places:
-            places, talk.places = talk.places, []
-            for ask, ahead, expected in places:
-                if ask.on_queued is not None:
-                    self._place(ask, partial(ask.on_queued, ahead, expected))
-        if talk.answers:
-            answers, talk.answers = talk.answers, []
-            self._answer(answers)
-        if talk.keeping.losses:
-            losses, talk.keeping.losses = talk.keeping.losses, []
-            for held in losses:
-                _LOG.warning("lease %d on %s is lost: %s", held.id, ", ".join(n for n, _ in held.claims), held.reason)
-                _call(held.tell_loss)
-
-    @staticmethod
-    def _place(ask: Ask, told: Callable[[], None]) -> None:
-        if ask.loop is None:
-            told()
-        else:
-            with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits there
-                ask.loop.call_soon_threadsafe(_call, told)
-
-    def _answer(self, answers: list[tuple[Ask, Answer]]) -> None:
-        by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Ask, Answer]]] = {}
-        for ask, answer in answers:
-            loop = ask.loop
-            if loop is None:
-                ask.settle(answer)
-            else:
-                by_loop.setdefault(loop, []).append((ask, answer))
-        for loop, settled in by_loop.items():
-            try:
-                loop.call_soon_threadsafe(_settle, settled)
-            except RuntimeError:  # the loop is closed, and nobody waits there
-                for _, answer in settled:
-                    if isinstance(answer, Held):
-                        self._talk.keeping.release(answer)
-
-
-def _settle(settled: list[tuple[Ask, Answer]]) -> None:
-    for ask, answer in settled:
-        ask.settle(answer)
-
-
-def _call(told: Callable[[], None]) -> None:
-    """Tell the program something. Whatever it does about it, this thread goes on."""
-    try:
-        told()
-    except BaseException:  # noqa: BLE001 - it is the program's, also if it wants to end: this thread is not its own
-        _LOG.exception("the program failed when it was told something")
-
-
-def _begin(family: socket.AddressFamily, where: str | tuple[str, int]) -> tuple[socket.socket | None, int]:
-    """A socket that is about to connect, or None and why not. Raises OSError or ValueError when it cannot even try."""
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        sock.setblocking(False)  # noqa: FBT003
-        if family != socket.AF_UNIX:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        code = sock.connect_ex(where)
-    except BaseException:
-        sock.close()
-        raise
-    if code in {0, errno.EINPROGRESS}:
-        return sock, code
-    sock.close()
-    return None, code
-
-
-def default_name() -> str:
-    """What a program is called unless it says so: the name of its script."""
-    return Path(sys.argv[0] if sys.argv and sys.argv[0] not in {"", "-c", "-m"} else "python").name[:_MOST_NAME]
 
 
 # --- forks ------------------------------------------------------------------------------------------------------

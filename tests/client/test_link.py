@@ -67,10 +67,27 @@ def test_a_thread_can_be_started_while_it_is_being_started(daemon: Daemon, monke
     client.close()
 
 
+@pytest.mark.parametrize("error", [ValueError("theirs"), SystemExit(3), KeyboardInterrupt()])
+def test_what_a_program_does_when_it_is_told_is_its_own(daemon: Daemon, error: BaseException) -> None:
+    """Also if it wants to end: that wait is over, and what is held is kept alive."""
+
+    def on_queued(ahead: int, expected: float | None) -> None:
+        raise error
+
+    with Client(daemon.address) as client:
+        lease = client.acquire("x")
+        with pytest.raises(type(error)):
+            client.acquire("x", on_queued=on_queued)
+        daemon.wait_until(lambda seen: seen.waiters == 0)
+        assert not lease.lost
+        lease.release()
+        assert not client.acquire("x").lost
+
+
 def test_a_thread_that_fails_leaves_nobody_in_the_belief_to_hold_anything(
     daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is our bug if it ever does: nobody keeps leases alive then, and they say so. The next ask begins anew."""
+    """It is a bug of ours if it ever does: nobody keeps leases alive then, so they say it. The next ask begins anew."""
     lost = threading.Event()
     with Client(daemon.address) as client:
         lease = client.acquire("x", on_loss=lambda _: lost.set())
