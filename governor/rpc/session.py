@@ -82,7 +82,7 @@ class SessionService:
         """End every stream, and any that comes yet: one that stays open would hold up a stop for its whole grace."""
         self._stopping = True
         for stream in self._streams:
-            stream.end(_STOPPING)
+            stream.stop()
         self._reading.stop()
 
     def close(self) -> None:
@@ -179,6 +179,13 @@ class Stream:
             self.outbox.drop()
             self._task.cancel()
 
+    def stop(self) -> None:
+        """The client is told what it has yet to be told, such as of its last release, and that the daemon ends."""
+        if self._end is None:
+            self._end = _STOPPING
+            self.outbox.close()
+            self._task.cancel()
+
     async def run(self, context: Context) -> status.Refusal | None:
         """Until either side ends it; why, if it is we who do."""
         session = self._session
@@ -196,6 +203,8 @@ class Stream:
         except asyncio.CancelledError:
             if self._end is None or self._task.uncancel():
                 raise  # the client is gone, or gRPC cuts the stream off: there is nobody to tell
+            if writer is not None and self._end is _STOPPING:
+                await writer  # for as long as the server gives it
             return self._end
         else:
             return refusal
