@@ -90,7 +90,9 @@ bench: .venv/bench.stamp
 # --- checks -----------------------------------------------------------------------------------------------------
 
 .PHONY: test format-check lint types imports proto-check test-core test-shells test-long
-test: format-check lint imports types proto-check test-core test-shells
+# The tests of the core keep one processor busy, and the others mostly wait: together they take little more than the longer.
+test: format-check lint imports types proto-check
+	@$(MAKE) --jobs=2 --output-sync=target test-core test-shells
 
 format-check: .venv/dev.stamp
 	@echo "== format"
