@@ -110,6 +110,12 @@ class Link:
         if self._asleep or self._thread is None:
             self._wake()
 
+    def give_up(self, ask: Ask) -> None:
+        """Nobody waits for this ask any more: whatever it was granted, or is being granted, goes back."""
+        ask.given_up = True
+        if self._thread is not None or self.inbox:  # else nobody knows of it, and nothing was granted
+            self.submit(lambda talk: talk.cancel(ask))
+
     def submit_soon(self, loop: asyncio.AbstractEventLoop, work: Work) -> None:
         """The same, together with what else this turn of an event loop asks for: it all goes in one message."""
         gathered = self._gathered.get(loop)
@@ -139,7 +145,8 @@ class Link:
 
     def close(self, farewell: float = _FAREWELL) -> None:
         """Give everything back and hang up; waits ``farewell`` seconds at most. The next ask begins anew."""
-        thread = self._thread
+        with self._lock:  # while it is started it cannot be waited for
+            thread = self._thread
         if thread is None:
             return
         self.submit(self._give_all_back)
@@ -188,7 +195,8 @@ class Link:
         if self.inbox:
             return False
         if self._closing:
-            return self._stream is None or not (self._talk.busy or self._stream.out)
+            # Of one that has not greeted us we hold nothing.
+            return self._stream is None or not self._greeted_at or not (self._talk.busy or self._stream.out)
         return not self._talk.busy and time.monotonic_ns() - self._busy_at >= _IDLE
 
     def _turn(self) -> None:
@@ -231,7 +239,7 @@ class Link:
             dues.append(self._next_try)
         timeout = max(0, -((now - min(dues)) // 1_000_000)) if dues else None
         self._asleep = True
-        if self.inbox or self._talk.answers:
+        if self.inbox or self._talk.answers or (self._closing and self._done()):
             self._asleep = False
             timeout = 0
         events = self._poll.poll(timeout)

@@ -181,7 +181,7 @@ class Client:
             link.submit(ask)
             gate.acquire()
         except BaseException:
-            link.submit(lambda talk: talk.cancel(ask))
+            link.give_up(ask)
             raise
         answer = answers[0]
         if isinstance(answer, Held):
