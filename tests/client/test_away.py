@@ -322,6 +322,24 @@ def test_a_lease_that_ends_with_its_stream_is_lost_with_it(gov: Client, me: Raw)
     until(lambda: me.counts("gone") == (0, 0), "it has ended")
 
 
+def test_a_daemon_that_is_about_to_end_serves_who_is_inside(start: Start) -> None:
+    """Nobody else gets in; what is held lives on, and when it is back the daemon ends."""
+    daemon = start(ONE, drain="1h")
+    with Client(daemon.address) as gov:
+        with gov.acquire("one", lease=1) as lease:
+            daemon.signal(signal.SIGTERM)
+            daemon.said(r"SIGTERM: stopping")
+            with pytest.raises(NotGranted) as refusal:
+                gov.acquire("one")
+            assert (refusal.value.reason, refusal.value.never) == ("draining", False)
+            end = time.monotonic() + 1.2
+            until(lambda: time.monotonic() > end, "it is kept alive")
+            assert not lease.lost
+        assert daemon.exit_code() == 0
+        with pytest.raises(Unavailable):
+            gov.acquire("one")
+
+
 # --- programs that die, and that stop -----------------------------------------------------------------------------
 
 
