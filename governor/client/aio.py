@@ -198,8 +198,7 @@ class Acquiring:
         try:
             answer = yield from future
         except BaseException:
-            # Whatever it was granted, or is being granted, goes back.
-            link.submit(lambda talk: talk.cancel(ask))
+            link.give_up(ask)
             raise
         if isinstance(answer, Held):
             lease = AsyncLease(link, answer)

@@ -108,6 +108,12 @@ class Link:
         if self._asleep or self._thread is None:
             self._wake()
 
+    def give_up(self, ask: Ask) -> None:
+        """Nobody waits for this ask any more: whatever it was granted, or is being granted, goes back."""
+        ask.given_up = True
+        if self._thread is not None or self.inbox:  # else nobody knows of it, and nothing was granted
+            self.submit(lambda talk: talk.cancel(ask))
+
     def submit_soon(self, loop: asyncio.AbstractEventLoop, work: Work) -> None:
         """The same, together with what else this turn of an event loop asks for: it all goes in one message."""
         gathered = self._gathered.get(loop)
@@ -162,7 +168,8 @@ class Link:
 
     def leave(self) -> threading.Thread | None:
         """Give everything back and hang up, soon; the thread that ends when that is done, if it can be waited for."""
-        thread = self._thread
+        with self._lock:  # while it is started it cannot be waited for
+            thread = self._thread
         if thread is None:
             return None
         self.submit(self._give_all_back)
@@ -212,7 +219,8 @@ class Link:
         if self.inbox:
             return False
         if self._closing:
-            return self._stream is None or not (self._talk.busy or self._stream.out)
+            # Of one that has not greeted us we hold nothing.
+            return self._stream is None or not self._greeted_at or not (self._talk.busy or self._stream.out)
         return not self._talk.busy and time.monotonic_ns() - self._busy_at >= _IDLE
 
     def _turn(self) -> None:

@@ -213,7 +213,7 @@ class Client:
                 watch(made, on_loss)
                 return made
         except BaseException:
-            link.submit(lambda talk: talk.cancel(ask))
+            link.give_up(ask)
             raise
         if isinstance(answer, Unavailable) and ask.fail_open:
             self._settings.let_through(answer)

@@ -8,7 +8,7 @@ import pkgutil
 import pytest
 
 import governor.client
-from governor.client import AsyncClient, Client
+from governor.client import AsyncClient, Client, link
 from governor.testing import Daemon
 
 CONFIG = """
@@ -26,6 +26,8 @@ def test_the_examples_are_true(name: str) -> None:
         names = {"gov": gov, "agov": AsyncClient(daemon.address), "connect": _connect}
         assert doctest.testmod(module, extraglobs=names).failed == 0
         daemon.wait_until(lambda seen: seen.leases == 0)
+    for each in list(link._links):  # an example need not show how to close
+        each.close()
 
 
 def _connect(endpoint: str) -> None:

@@ -235,3 +235,4 @@ def test_a_program_with_many_clients_ends_as_soon_as_one_with_one(monkeypatch: p
         assert time.monotonic() - began < 1
         for each in links:
             each.submit(lambda talk: talk.keeping._detached.clear())
+            each.close()

@@ -1,0 +1,240 @@
+"""Leases that are lost, and leases that nothing may lose: against a real daemon."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import pytest
+
+from governor import AsyncClient, AsyncLease, Client, Lease, LeaseLost
+from tests.e2e.client import Client as Raw
+from tests.e2e.process import Daemon, until
+
+YAML = """
+semaphores:
+  one: {permits: 1}
+  many: {permits: 100}
+  kept: {permits: 3}
+"""
+
+SOON: Final = 5.0
+
+
+def lose(me: Raw, lease: Lease) -> None:
+    """Somebody else gives it back, which its holder learns from the daemon."""
+    me.release(lease.id)
+    until(lambda: lease.lost, "its holder has heard of it")
+
+
+# --- threads ------------------------------------------------------------------------------------------------------
+
+
+def test_a_lost_lease_is_told_in_every_way(gov: Client, me: Raw) -> None:
+    """By a callback, by the lease, by a check, and by an error on leaving the block, which says why."""
+    told: list[Lease] = []
+    with pytest.raises(LeaseLost) as lost, gov.acquire("one", on_loss=told.append) as lease:
+        assert not lease.lost
+        lease.check()
+        lose(me, lease)
+        assert (lease.ended, lease.remaining) == (True, 0.0)
+        with pytest.raises(LeaseLost):
+            lease.check()
+
+    assert (lost.value.lease, lost.value.reason) == (lease.id, "released")
+    assert str(lost.value) == f"lease {lease.id} on one is lost: released"
+    until(lambda: told == [lease], "the callback was called, once")
+
+
+def test_a_callback_may_block_and_fail(gov: Client, me: Raw) -> None:
+    """It has a thread of its own; the client's goes on."""
+    gate = threading.Event()
+    began = threading.Event()
+
+    def stuck(lease: Lease) -> None:
+        began.set()
+        gate.wait(SOON)
+
+    lease = gov.acquire("one", on_loss=stuck)
+    lose(me, lease)
+    assert began.wait(SOON)
+    with gov.acquire("one", wait=SOON):
+        pass
+    gate.set()
+
+
+def test_an_error_in_the_body_is_not_masked(gov: Client, me: Raw) -> None:
+    """The loss is a note on it."""
+    with pytest.raises(ZeroDivisionError) as error, gov.acquire("one") as lease:
+        lose(me, lease)
+        _ = 1 / 0
+
+    assert error.value.__notes__ == [f"lease {lease.id} was lost meanwhile: released"]
+
+
+def test_there_is_no_loss_after_a_release(gov: Client, daemon: Daemon, me: Raw) -> None:
+    """Nor after letting go: what becomes of it then is nobody's business here."""
+    told: list[Lease] = []
+    released = gov.acquire("many", on_loss=told.append)
+    detached = gov.acquire("many", on_loss=told.append)
+    released.release()
+    detached.detach()
+    until(lambda: me.counts("many") == (1, 0), "one is back")
+    me.release(detached.id)
+    with gov.acquire("many"):  # whatever the daemon had to say has come before this
+        pass
+
+    assert (told, released.lost, detached.lost) == ([], False, False)
+    with released, detached:
+        pass
+
+
+def test_a_lost_lease_cannot_be_given_back(gov: Client, me: Raw) -> None:
+    """It may be lent to somebody else by now, who keeps it."""
+    lease = gov.acquire("one")
+    lose(me, lease)
+    other = gov.acquire("one")
+    lease.release()
+    with gov.acquire("many"):
+        pass
+
+    assert me.counts("one") == (1, 0)
+    assert lease.lost
+    other.release()
+
+
+# --- asyncio ------------------------------------------------------------------------------------------------------
+
+
+async def test_an_asyncio_body_is_told_too(daemon: Daemon, me: Raw) -> None:
+    """The callback runs in its event loop."""
+    told: list[tuple[AsyncLease, int]] = []
+    async with AsyncClient(daemon.address) as gov:
+        with pytest.raises(LeaseLost):
+            async with gov.acquire("one", on_loss=lambda lease: told.append((lease, threading.get_ident()))) as lease:
+                await asyncio.to_thread(lose, me, lease)
+                await asyncio.to_thread(until, lambda: bool(told), "it was told")
+
+    assert told == [(lease, threading.get_ident())]
+
+
+async def test_a_loss_may_cancel_the_body(daemon: Daemon, me: Raw) -> None:
+    """What comes out of the block is the loss, and not a cancellation; the task goes on."""
+    async with AsyncClient(daemon.address) as gov:
+        with pytest.raises(LeaseLost):
+            async with gov.acquire("one", on_loss="cancel") as lease:
+                me.release(lease.id)
+                await asyncio.sleep(SOON)
+                raise AssertionError("nobody cancelled it")
+        await asyncio.sleep(0)
+        task = asyncio.current_task()
+
+        assert task is not None
+        assert task.cancelling() == 0
+
+
+async def test_a_body_may_clean_up_when_a_loss_cancels_it(daemon: Daemon, me: Raw) -> None:
+    """As with any cancellation; what it raises instead is not masked."""
+    async with AsyncClient(daemon.address) as gov:
+        with pytest.raises(ZeroDivisionError) as error:
+            async with gov.acquire("one", on_loss="cancel") as lease:
+                me.release(lease.id)
+                try:
+                    await asyncio.sleep(SOON)
+                finally:
+                    _ = 1 / 0
+        await asyncio.sleep(0)
+
+    assert error.value.__notes__ == [f"lease {lease.id} was lost meanwhile: released"]
+
+
+async def test_a_cancellation_from_outside_stays_one(daemon: Daemon, me: Raw) -> None:
+    """Also when a loss cancels the same body at the same time."""
+    async with AsyncClient(daemon.address) as gov:
+        holding = asyncio.Event()
+        leases: list[AsyncLease] = []
+
+        async def work() -> None:
+            async with gov.acquire("one", on_loss="cancel") as lease:
+                leases.append(lease)
+                holding.set()
+                await asyncio.sleep(SOON)
+
+        task = asyncio.create_task(work())
+        await holding.wait()
+        lose(me, leases[0])  # the loop stands still meanwhile, so the loss is told after this
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+async def test_a_loss_cancels_nobody_after_the_block(daemon: Daemon, me: Raw) -> None:
+    """The word of it was on its way when the block was left, or the lease was given back by hand."""
+    async with AsyncClient(daemon.address) as gov:
+        with pytest.raises(LeaseLost):
+            async with gov.acquire("one", on_loss="cancel") as lease:
+                lose(me, lease)  # the loop stands still meanwhile
+        await asyncio.sleep(0.01)
+
+        lease = await gov.acquire("one", on_loss="cancel")
+        lose(me, lease)
+        lease.release()
+        await asyncio.sleep(0.01)
+
+
+async def test_a_loss_before_anybody_watches_is_told(daemon: Daemon, me: Raw) -> None:
+    """The lease was lost between its grant and the next turn of the event loop."""
+    async with AsyncClient(daemon.address) as gov:
+        told: list[AsyncLease] = []
+        acquiring = asyncio.ensure_future(_acquire(gov, told))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        held = gov._settings.link._talk.keeping._held
+        until(lambda: bool(held), "it is granted, and the loop stands still")
+        me.release(next(iter(held)))
+        until(lambda: not held, "the client's thread has heard of it")
+        lease = await acquiring
+
+        assert lease.lost
+        await asyncio.sleep(0.01)
+        assert told == [lease]
+
+
+async def _acquire(gov: AsyncClient, told: list[AsyncLease]) -> AsyncLease:
+    return await gov.acquire("one", on_loss=told.append)
+
+
+# --- kept, whatever the program does -----------------------------------------------------------------------------
+
+
+def test_a_busy_program_keeps_its_leases(daemon: Daemon, me: Raw) -> None:
+    """For three lease times: an event loop that is blocked, one that is kept busy, and a thread that spins."""
+    busy = 3.1
+
+    def spin() -> None:
+        end = time.monotonic() + busy
+        number = 0
+        while time.monotonic() < end:
+            number = (number * 31 + 7) % 1_000_003
+
+    async def hold(client: AsyncClient, body: Callable[[], None]) -> None:
+        async with client.acquire("kept", lease=1):
+            body()
+
+    gov, async_gov = Client(daemon.address), AsyncClient(daemon.address)
+    with ThreadPoolExecutor(3) as pool:
+        bodies = [
+            pool.submit(asyncio.run, hold(async_gov, lambda: time.sleep(busy))),
+            pool.submit(asyncio.run, hold(async_gov, spin)),
+        ]
+        with gov.acquire("kept", lease=1):
+            spin()
+        for body in bodies:
+            body.result(SOON)
+    gov.close()
+    asyncio.run(async_gov.close())
+
+    assert daemon.metric("governor_lease_ends_total", resource="kept", reason="released") == 3
+    assert daemon.metric("governor_lease_ends_total", resource="kept", reason="expired") == 0
