@@ -43,7 +43,7 @@ def line(names: Sequence[str]) -> "Iterator[OnQueued | None]":
 
 
 class Line:
-    """One line for one ask. It is drawn from the client's thread, and ended from the one that waits."""
+    """One line for one ask. It may be drawn from another thread than it is ended from, and later."""
 
     def __init__(self, names: Sequence[str], terminal: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._names = printable(", ".join(names))
@@ -59,8 +59,9 @@ class Line:
         with self._lock:
             if self._is_over or not self._is_watched():
                 return
-            self._write(_CLEAR + fit(text(self._names, ahead, expected, so_far), self._width()))
+            # Ctrl-C may come as soon as there is something to see, and must not leave it there.
             self._is_drawn = True
+            self._write(_CLEAR + fit(text(self._names, ahead, expected, so_far), self._width()))
 
     def end(self) -> None:
         """Leave no trace of it."""
