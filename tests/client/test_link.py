@@ -160,6 +160,7 @@ def test_what_is_given_back_in_the_last_turn_of_an_event_loop_comes_back(daemon:
     loop.run_forever()
     loop.close()
     daemon.wait_until(lambda seen: not seen.leases)
+    asyncio.run(client.close())
 
 
 def interrupted_once(monkeypatch: pytest.MonkeyPatch, work: Callable[[Link, Work], None], *, before: bool) -> None:
