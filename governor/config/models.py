@@ -157,8 +157,8 @@ class File(Declared):
         Durability,
         one_of(Durability),
         Field(
-            description="What leases survive: process, the death of the daemon; power, also that of the machine, at the "
-            "price of a disk write for each answer; none, neither.",
+            description="What leases survive: process, the death of the daemon; power, also that of the machine, at "
+            "the price of a disk write for each answer; none, neither.",
             examples=list(Durability),
             json_schema_extra={"default": str(Durability.PROCESS)},
         ),
