@@ -142,6 +142,28 @@ class ReconfigureRefused:
     problems: tuple[str, ...]
 
 
+@dataclass(slots=True)
+class Restored:
+    """So many leases live on."""
+
+    leases: int
+
+
+@dataclass(slots=True)
+class RestoreRefused:
+    """What was to be restored makes no sense; each problem is a sentence. The engine is of no use any more."""
+
+    problems: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Paused:
+    """Every lease ends ``length`` later than it would have, or a second from now if that is later; so many live."""
+
+    length: Nanos
+    leases: int
+
+
 Effect = (
     Granted
     | Denied
@@ -154,4 +176,7 @@ Effect = (
     | Renewed
     | Reconfigured
     | ReconfigureRefused
+    | Restored
+    | RestoreRefused
+    | Paused
 )

@@ -103,6 +103,22 @@ class Leases:
         self._ceiling = max(self._ceiling, ceiling)
         self.exhausted = self.last_id >= self._ceiling
 
+    def restore(self, lease: Lease) -> None:
+        """One of before a restart, live or ended; of the ended ones the oldest comes first."""
+        self.last_id = max(self.last_id, lease.id)
+        self.exhausted = self.last_id >= self._ceiling
+        if lease.end is not None:
+            self._ended[lease.id] = (lease.end, lease.ended_at, lease)
+            self._ended_order.append(lease.id)
+        elif lease.deadline is not None:
+            self._live[lease.id] = lease
+            self._agenda.add(lease.id, lease.deadline)
+
+    def past(self, lease_id: LeaseId) -> Lease | None:
+        """One that has ended, if anything stands for it yet."""
+        memory = self._ended.get(lease_id)
+        return None if memory is None else memory[2]
+
     def grant(
         self,
         ask: Ask,

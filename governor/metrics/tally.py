@@ -20,11 +20,14 @@ from governor.core.effects import (
     LeaseExtended,
     LeaseOrphaned,
     LeaseState,
+    Paused,
     Queued,
     Reconfigured,
     ReconfigureRefused,
     Released,
     Renewed,
+    Restored,
+    RestoreRefused,
 )
 from governor.core.snapshot import Snapshot
 from governor.core.types import MILLISECOND, SECOND, Claim, EndReason, Grant, Nanos
@@ -44,6 +47,20 @@ TIMES: Final[tuple[Nanos, ...]] = (
 WAITS: Final[tuple[Nanos, ...]] = (0, *TIMES)
 # Lateness is measured against a lease of seconds; beyond ten it is an outage, however long.
 LAGS: Final[tuple[Nanos, ...]] = tuple(bound for bound in TIMES if bound <= 10 * SECOND)
+
+# What most steps have nothing of.
+_Seldom = (
+    Queued
+    | Denied
+    | Abandoned
+    | LeaseExtended
+    | LeaseOrphaned
+    | Renewed
+    | ReconfigureRefused
+    | Restored
+    | RestoreRefused
+    | Paused
+)
 
 # Bound once: Python 3.11 takes 60 ns to look up a member on its enum.
 _RELEASED: Final = EndReason.RELEASED
@@ -199,9 +216,7 @@ class Tallies:
             elif reason is _EXPIRED:
                 tally.lag.add(-effect.left)
 
-    def _seldom(
-        self, effect: Queued | Denied | Abandoned | LeaseExtended | LeaseOrphaned | Renewed | ReconfigureRefused
-    ) -> None:
+    def _seldom(self, effect: _Seldom) -> None:
         match effect:
             case Queued():
                 pass  # its ticket has not ended; how many wait is in the snapshot
@@ -217,8 +232,10 @@ class Tallies:
             case Renewed():
                 for result in effect.results:
                     self.renewals[result.state] += 1
-            case ReconfigureRefused():
-                pass  # whoever asked for it reports the failed reload
+            case ReconfigureRefused() | RestoreRefused():
+                pass  # whoever asked for it reports the failure
+            case Restored() | Paused():
+                pass  # leases live, as before; whoever found that time was lost counts it
             case _:
                 assert_never(effect)
 

@@ -77,6 +77,7 @@ class Lease:
     holders: list[TicketId]
     length: Nanos
     granted: Nanos
+    waited: Nanos
     deadline: Nanos | None
     ended: tuple[EndReason, Nanos] | None = None
     surely_received: bool = False
@@ -327,6 +328,7 @@ class Model:
             holders=list(place.tickets),
             length=place.length,
             granted=now,
+            waited=now - place.since,
             deadline=now + place.length if lent else None,
             ended=None if lent else (EndReason.SPENT, now),
         )

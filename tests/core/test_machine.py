@@ -21,11 +21,14 @@ from governor.core.effects import (
     LeaseOrphaned,
     LeaseResult,
     LeaseState,
+    Paused,
     Queued,
     Reconfigured,
     ReconfigureRefused,
     Released,
     Renewed,
+    Restored,
+    RestoreRefused,
 )
 from governor.core.engine import Engine
 from governor.core.events import (
@@ -184,6 +187,12 @@ def fact(effect: Effect) -> Fact:
             return ("reconfigured", *map(frozenset, (effect.added, effect.changed, effect.removed)))
         case ReconfigureRefused():
             return ("refused", len(effect.problems))
+        case Restored():
+            return ("restored", effect.leases)
+        case RestoreRefused():
+            raise AssertionError(effect)
+        case Paused():
+            return ("paused", effect.length, effect.leases)
 
 
 def numbers(denied: Denied) -> tuple[object, ...]:
@@ -584,7 +593,19 @@ class EngineMachine(RuleBasedStateMachine):
             assert lease.deadline is not None
             grants = tuple(lease.grants[claim.resource] for claim in lease.ask.claims)
             length = self.model.renewal(lease)
-            assert self.engine.held(id_) == Held(id_, grants, lease.deadline, lease.ask.client, length)
+            assert self.engine.held(id_) == Held(
+                id_,
+                grants,
+                lease.deadline,
+                lease.ask.client,
+                length,
+                lease.ask.request_id,
+                lease.ask.labels,
+                lease.length,
+                lease.granted,
+                lease.waited,
+                lease.orphaned,
+            )
         waiting = {ticket: place for place in self.model.line for ticket in place.tickets}
         for ticket in map(TicketId, range(self.tickets + 1)):
             stands = self.model.stands(waiting[ticket], self.seen) if ticket in waiting else None
