@@ -188,6 +188,10 @@ class Driver:
         """What a lease was that has ended, if a request id still stands for it."""
         return self._engine.past(lease)
 
+    def resources(self) -> list[str]:
+        """The names of all that is declared, or still lent."""
+        return [resource.name for resource in self.snapshot().resources]
+
     def remember(self, resource: str) -> Remembered:
         """What a restart must know of a resource that there is."""
         remembered = self._engine.remember(resource, now=self._clock.now())

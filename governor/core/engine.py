@@ -35,6 +35,7 @@ from governor.core.events import (
     Renew,
     ReserveIds,
     Restore,
+    Seal,
     Wake,
 )
 from governor.core.leases import Lease
@@ -281,7 +282,7 @@ class Engine:
     # --- time and operators ---------------------------------------------------------------------------------
 
     def _obey(
-        self, event: Reconfigure | Restore | Pause | Drain | ReserveIds, now: Nanos, effects: list[Effect]
+        self, event: Reconfigure | Restore | Pause | Drain | ReserveIds | Seal, now: Nanos, effects: list[Effect]
     ) -> None:
         lending = self._lending
         match event:
@@ -295,7 +296,11 @@ class Engine:
             case Drain():
                 self._drain(now, effects)
             case ReserveIds():
-                self._reserve(event)
+                self._lending.leases.reserve(event.ceiling)
+                self._touch_all()
+            case Seal():
+                self._lending.leases.seal(sealed=event.sealed)
+                self._touch_all()
             case _:
                 assert_never(event)
 
@@ -332,7 +337,6 @@ class Engine:
         for ask in self._lending.waiters.all():
             self._lending.deny(ask, Denial(Reason.DRAINING), now, effects)
 
-    def _reserve(self, event: ReserveIds) -> None:
-        self._lending.leases.reserve(event.ceiling)
+    def _touch_all(self) -> None:
         for resource in self._lending.resources:
             self._lending.touch(resource)

@@ -122,4 +122,11 @@ class ReserveIds:
     ceiling: LeaseId
 
 
-Event = Acquire | Release | Renew | Abandon | Disconnect | Wake | Reconfigure | Restore | Pause | Drain | ReserveIds
+@dataclass(slots=True)
+class Seal:
+    """While ``sealed`` nothing is granted, as when ids run out: what is granted could not be put on record."""
+
+    sealed: bool
+
+
+Event = Acquire | Release | Renew | Abandon | Disconnect | Wake | Reconfigure | Restore | Pause | Drain | ReserveIds | Seal

@@ -6,7 +6,7 @@ given up, and nothing more is kept for it.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from governor.core.effects import Granted, LeaseResult
@@ -23,10 +23,21 @@ _AT_ONCE: Final = 1024
 
 
 class Outbox:
-    """The voice of one stream. ``overflowed`` is called once, when its client reads too slowly."""
+    """The voice of one stream. ``overflowed`` is called once, when its client reads too slowly.
 
-    def __init__(self, answers: Answers, *, overflowed: Callable[[], None], superseded: Callable[[], None]) -> None:
+    ``commit`` puts on record what the answers tell, before they leave; what it cannot, it takes back, and says so here.
+    """
+
+    def __init__(
+        self,
+        answers: Answers,
+        *,
+        commit: Callable[[], bool | Awaitable[bool]],
+        overflowed: Callable[[], None],
+        superseded: Callable[[], None],
+    ) -> None:
         self._answers = answers
+        self._commit = commit
         self._overflowed = overflowed
         self.superseded = superseded
         self._entries: list[bytes] = []
@@ -106,6 +117,11 @@ class Outbox:
                 await self._wanted
             finally:
                 self._wanted = None
+        recorded = self._commit()
+        while not isinstance(recorded, bool):
+            await recorded
+            # More may have been said meanwhile, and all of it leaves.
+            recorded = self._commit()
         return self._take()
 
     def _take(self) -> bytes:
