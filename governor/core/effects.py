@@ -88,6 +88,14 @@ class LeaseOrphaned:
     deadline: Nanos
 
 
+@dataclass(slots=True)
+class Refunded:
+    """Nobody received a grant of rate limits only: what it spent is not spent, as far as nobody else has taken it."""
+
+    lease: LeaseId
+    grants: tuple[Grant, ...]
+
+
 class LeaseState(StrEnum):
     """What became of one id of a Release or Renew."""
 
@@ -172,6 +180,7 @@ Effect = (
     | LeaseEnded
     | LeaseExtended
     | LeaseOrphaned
+    | Refunded
     | Released
     | Renewed
     | Reconfigured

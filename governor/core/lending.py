@@ -8,7 +8,7 @@ from typing import Final
 
 from governor.core.agenda import Agenda
 from governor.core.ask import Ask
-from governor.core.effects import Denied, Effect, Granted, LeaseEnded, LeaseOrphaned, Paused
+from governor.core.effects import Denied, Effect, Granted, LeaseEnded, LeaseOrphaned, Paused, Refunded
 from governor.core.events import Acquire
 from governor.core.leases import Lease, Leases
 from governor.core.register import Register
@@ -108,6 +108,7 @@ class Lending:
                 if resource.draining and not resource.leases:
                     self.resources.retire(resource)
         if lease.deadline is None:
+            effects.append(Refunded(lease.id, lease.grants))
             return
         self.register.end_tickets(lease.ask)
         if forgotten := self.leases.finish(lease, reason, now):

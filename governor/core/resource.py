@@ -37,7 +37,7 @@ class ResourceSpec:
 
 @dataclass(slots=True, frozen=True)
 class Remembered:
-    """One resource, for a restart: its ``spec`` and, as of ``at``, what its limit remembers besides its leases.
+    """One resource, for a restart: its ``spec`` and, as of ``at``, what its limit remembers besides what is lent.
 
     After a restart ``at`` is an instant of the new clock: as long before now as it was before the last sign of life.
     """

@@ -64,6 +64,8 @@ def _restore_lease(lending: Lending, former: Held) -> str | None:
     event = Acquire(_FORMER, claims, former.client, request_id=former.request_id, labels=former.labels)
     if problem := _misfit(lending, former.id, event):
         return problem
+    if lending.register.of_request(event.client, event.request_id):
+        return f"another lease has its request id, {event.request_id}"
     wants: admission.Wants = []
     for grant in former.grants:
         resource = lending.resources.get((grant.resource, grant.key))
@@ -90,6 +92,9 @@ def _restore_past(lending: Lending, former: Past) -> str | None:
     event = Acquire(_FORMER, former.claims, former.client, request_id=former.request_id)
     if problem := _misfit(lending, former.id, event):
         return problem
+    if isinstance(known := lending.register.of_request(event.client, event.request_id), Lease) and known.end is None:
+        # It had been forgotten, and was used once more. Of two past ones the later stands.
+        return None
     grants = tuple([Grant(claim.resource, claim.permits, (), claim.key) for claim in former.claims])
     ask = Ask(event, [_FORMER], [], 0, former.ended_at - former.waited)
     lease = Lease(former.id, ask, grants, former.ended_at, None, end=former.reason, ended_at=former.ended_at)
@@ -102,11 +107,8 @@ def _misfit(lending: Lending, lease_id: LeaseId, event: Acquire) -> str | None:
     """Why there cannot be a lease of this id, with this ask."""
     if lease_id < 1 or lending.leases.live(lease_id) or lending.leases.past(lease_id):
         return "there is one of this id, or cannot be"
-    if denial := admission.malformed(event):
-        return f"{denial.field}: expected {denial.expected}"
-    if event.request_id and lending.register.of_request(event.client, event.request_id):
-        return f"another one has its request id {event.request_id}"
-    return None
+    denial = admission.malformed(event)
+    return None if denial is None else f"{denial.field}: expected {denial.expected}"
 
 
 def _recall(lending: Lending, remembered: Remembered) -> str | None:

@@ -24,6 +24,7 @@ from governor.core.effects import (
     Queued,
     Reconfigured,
     ReconfigureRefused,
+    Refunded,
     Released,
     Renewed,
     Restored,
@@ -57,6 +58,7 @@ _Seldom = (
     | LeaseOrphaned
     | Renewed
     | ReconfigureRefused
+    | Refunded
     | Restored
     | RestoreRefused
     | Paused
@@ -229,6 +231,8 @@ class Tallies:
                     tally.margin.add(effect.left)
             case LeaseOrphaned():
                 pass  # it lives; its end is counted when it comes
+            case Refunded():
+                pass  # its ticket was granted, and counted as such; what is available is in the snapshot
             case Renewed():
                 for result in effect.results:
                     self.renewals[result.state] += 1
