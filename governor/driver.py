@@ -63,8 +63,8 @@ class Driver:
     """An engine with a clock and callers.
 
     ``observers`` are called with the effects of each step, before any caller goes on; ``lag_observers`` with how
-    many nanoseconds after its instant the timer came; ``beat_observers`` every second while anything is lent, and once
-    more. They must be quick and must not raise.
+    many nanoseconds after its instant the timer came; ``pause_observers`` with how long nothing ran at all;
+    ``beat_observers`` every second while anything is lent, and once more. They must be quick and must not raise.
 
     ``commit``: whoever is about to tell somebody what has happened calls this first. False, or an awaitable of that: what
     was granted since could not be put on record, and has been taken back.
@@ -81,6 +81,7 @@ class Driver:
         self.stepped_at: Nanos = 0
         self.observers: list[Callable[[Sequence[Effect]], None]] = []
         self.lag_observers: list[Callable[[Nanos], None]] = []
+        self.pause_observers: list[Callable[[Nanos], None]] = []
         self.beat_observers: list[Callable[[], None]] = []
         self.commit: Callable[[], bool | Awaitable[bool]] = _nothing_to_write
         self._beat: Timer | None = None
@@ -292,7 +293,10 @@ class Driver:
     def _paused(self, now: Nanos) -> None:
         """Nothing ran since the last step or beat: leases live as much longer, and what has arrived is heard first."""
         self._late_at = now + PAUSED
-        self._do(Pause(now - self.stepped_at), now)
+        length = now - self.stepped_at
+        self._do(Pause(length), now)
+        for observe in self.pause_observers:
+            observe(length)
 
 
 def _nothing_to_write() -> bool:

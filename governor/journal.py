@@ -19,12 +19,21 @@ from functools import partial
 from typing import Final
 
 from governor.clock import Clock
-from governor.core.effects import Effect, Granted, LeaseEnded, LeaseExtended, LeaseOrphaned, Paused, Reconfigured
+from governor.core.effects import (
+    Effect,
+    Granted,
+    LeaseEnded,
+    LeaseExtended,
+    LeaseOrphaned,
+    Paused,
+    Reconfigured,
+    Refunded,
+)
 from governor.core.leases import REMEMBERED
 from governor.core.types import SECOND, LeaseId, Nanos, TicketId
 from governor.driver import Driver
 from governor.durability import Durability, OnStoreError
-from governor.store import Batch, Store, StoreError
+from governor.store import Batch, Store, Stored, StoreError
 from governor.store.rows import lease_row, memory_text, past_row, resource_row
 
 # Lease ids are put on record so many at a time, ahead of use: the disk is waited for once in a block.
@@ -92,9 +101,9 @@ class Journal:
         self._pauses: Nanos = 0
         self._reserve: int | None = None
         # Leases that a restart has made longer, and that were not renewed since.
-        self.graced: set[LeaseId] = set()
+        self._graced: set[LeaseId] = set()
         # Which ended leases are in the file, oldest first.
-        self.past: deque[LeaseId] = deque()
+        self._past: deque[LeaseId] = deque()
         # Whether anything must be written before anybody is told of it.
         self._urgent = False
         self._scheduled = False
@@ -111,12 +120,14 @@ class Journal:
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
-    def begin(self) -> None:
-        """From now on whatever happens to the driver is written."""
+    def begin(self, stored: Stored, reserved: int) -> None:
+        """From now on, and before anything of ``stored`` is told to the driver, whatever happens to it is written."""
+        self.reserved = reserved
         if self._leases_too:
+            self._graced = {row.held.id for row in stored.leases}
+            self._past.extend([each.id for each in stored.past])
             self._driver.observers.append(self._observe)
             self._driver.beat_observers.append(self._beat)
-            self._declared = self._urgent = True
         self._driver.commit = self.commit
 
     # --- what happens ---------------------------------------------------------------------------------------
@@ -146,14 +157,17 @@ class Journal:
                     self._dirty.add(lease)
                 for grant in effect.grants:
                     self._touched.add(grant.resource)
-                if self.graced:
-                    self.graced.discard(lease)
+                if self._graced:
+                    self._graced.discard(lease)
             elif isinstance(effect, LeaseExtended):
                 self._moved.add(effect.lease)
-                if self.graced:
-                    self.graced.discard(effect.lease)
+                if self._graced:
+                    self._graced.discard(effect.lease)
             elif isinstance(effect, LeaseOrphaned):
                 self._moved.add(effect.lease)
+            elif isinstance(effect, Refunded):
+                urgent = True
+                self._touched.update([grant.resource for grant in effect.grants])
             elif isinstance(effect, Reconfigured):
                 urgent = self._declared = True
             elif isinstance(effect, Paused):
@@ -185,12 +199,12 @@ class Journal:
         """
         if not self._urgent:
             # Shielded: whoever waits for it may be cancelled, and others wait for the same.
-            return asyncio.shield(self._flying) if self._flying else not (self.broken and self._refuse)
+            return asyncio.shield(self._flying) if self._flying else self._good()
         return self._write()
 
     def _write(self, *, beat: bool = False) -> Done:
         if self.broken or self._closed:
-            return not (self.broken and self._refuse)
+            return self._good()
         if self._in_thread or self._locked:
             if self._next is None:
                 self._next = self._loop.create_future()
@@ -222,7 +236,7 @@ class Journal:
             else:
                 self._flying = None
                 self._succeed(taken, time.monotonic_ns() - began)
-            flying.set_result(not (self.broken and self._refuse))
+            flying.set_result(self._good())
         self._let_go()
 
     def _take(self, *, beat: bool = False) -> tuple[Batch, _Taken]:
@@ -231,7 +245,7 @@ class Journal:
         batch = Batch(reserved=self._reserve)
         leases, self._fresh = self._fresh, {}
         dirty, self._dirty = self._dirty, set()
-        graced = self.graced
+        graced = self._graced
         for lease in leases:
             held = driver.held(lease)
             assert held is not None, "a lease that has ended was to be written"
@@ -276,9 +290,9 @@ class Journal:
         past = self._driver.past(lease)
         if past is not None:
             batch.past.append(past_row(past))
-            self.past.append(lease)
-            if len(self.past) > REMEMBERED:
-                batch.gone_past.append((self.past.popleft(),))
+            self._past.append(lease)
+            if len(self._past) > REMEMBERED:
+                batch.gone_past.append((self._past.popleft(),))
 
     def _remember(self, touched: set[str], batch: Batch, *, beat: bool) -> None:
         """What the limits remember, where it must not be forgotten or is due anyway."""
@@ -361,6 +375,9 @@ class Journal:
             self._driver.set_writable(True)
         self.changed()
         self.commit()
+
+    def _good(self) -> bool:
+        return not (self.broken and self._refuse)
 
     def _let_go(self) -> None:
         """Whoever waits for a transaction that will not come is told how it is."""

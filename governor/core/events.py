@@ -129,4 +129,6 @@ class Seal:
     sealed: bool
 
 
-Event = Acquire | Release | Renew | Abandon | Disconnect | Wake | Reconfigure | Restore | Pause | Drain | ReserveIds | Seal
+Event = (
+    Acquire | Release | Renew | Abandon | Disconnect | Wake | Reconfigure | Restore | Pause | Drain | ReserveIds | Seal
+)

@@ -64,6 +64,9 @@ _Seldom = (
     | Paused
 )
 
+# Transactions take microseconds, unless a disk is in the way.
+WRITES: Final[tuple[Nanos, ...]] = (*(n * MILLISECOND // 100 for n in (1, 3, 10, 30)), *LAGS)
+
 # Bound once: Python 3.11 takes 60 ns to look up a member on its enum.
 _RELEASED: Final = EndReason.RELEASED
 _EXPIRED: Final = EndReason.EXPIRED

@@ -109,20 +109,20 @@ class Outbox:
 
     async def message(self) -> bytes | None:
         """The next message to send, when there is any; None when nothing will come any more."""
-        while not (self._entries or self._released or self._kept_alive or self._told != self._handled):
-            if self._closed:
-                return None
-            self._wanted = asyncio.get_running_loop().create_future()
-            try:
-                await self._wanted
-            finally:
-                self._wanted = None
-        recorded = self._commit()
-        while not isinstance(recorded, bool):
-            await recorded
-            # More may have been said meanwhile, and all of it leaves.
+        while True:
+            while not (self._entries or self._released or self._kept_alive or self._told != self._handled):
+                if self._closed:
+                    return None
+                self._wanted = asyncio.get_running_loop().create_future()
+                try:
+                    await self._wanted
+                finally:
+                    self._wanted = None
             recorded = self._commit()
-        return self._take()
+            if isinstance(recorded, bool):
+                return self._take()
+            # More may be said meanwhile, and all of it leaves, or none.
+            await recorded
 
     def _take(self) -> bytes:
         """All there is; of too much at once a part, which says last what it all was the answer to."""

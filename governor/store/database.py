@@ -163,9 +163,15 @@ class Store:
     def forget_leases(self) -> None:
         """For a daemon that is to remember none; raises StoreError."""
         try:
-            self._writer.executescript("BEGIN IMMEDIATE; DELETE FROM lease; DELETE FROM past; DELETE FROM resource; COMMIT")
+            self._writer.executescript(
+                "BEGIN IMMEDIATE; DELETE FROM lease; DELETE FROM past; DELETE FROM resource; COMMIT"
+            )
         except sqlite3.Error as error:
             self._fail("cannot be written", error)
+
+    def damaged(self, why: str) -> StoreError:
+        """What to say when its rows can be read, and make no sense together."""
+        return store_error(self.path, "", ValueError(why))
 
     # --- the log --------------------------------------------------------------------------------------------
 
@@ -214,9 +220,7 @@ class Store:
         try:
             if check:
                 migrate(connection, self.path)
-                found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-                if found != "ok":
-                    raise sqlite3.DatabaseError(found)
+                look_over(connection)
         except BaseException:
             connection.close()
             raise
@@ -281,6 +285,13 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
         connection.executescript(f"BEGIN IMMEDIATE; {script}; PRAGMA user_version = {number}; COMMIT")
 
 
+def look_over(connection: sqlite3.Connection) -> None:
+    """Raise sqlite3.DatabaseError if the file is not as SQLite left it."""
+    found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if found != "ok":
+        raise sqlite3.DatabaseError(found)
+
+
 def load(connection: sqlite3.Connection) -> Stored:
     """All rows; raises sqlite3.Error or ValueError."""
     meta = connection.execute("SELECT reserved, stamp, written, boot FROM meta").fetchone()
@@ -289,8 +300,12 @@ def load(connection: sqlite3.Connection) -> Stored:
     resources = connection.execute(f"SELECT {RESOURCE_COLUMNS} FROM resource ORDER BY rowid")  # noqa: S608
     leases = connection.execute(f"SELECT {LEASE_COLUMNS} FROM lease ORDER BY id")  # noqa: S608
     past = connection.execute(f"SELECT {PAST_COLUMNS} FROM past ORDER BY ended_at, id")  # noqa: S608
+    reserved, stamp, written, booted = meta
     return Stored(
-        *meta,
+        reserved,
+        stamp,
+        written,
+        booted,
         [resource_of(row) for row in resources],
         [lease_of(row) for row in leases],
         [past_of(row) for row in past],

@@ -116,7 +116,7 @@ def _past(row: Plain) -> Past:
         tuple([Claim(str(plain["resource"]), _int(plain["permits"])) for plain in json.loads(str(claims))]),
         str(client),
         str(request_id),
-        EndReason(reason),
+        EndReason(str(reason)),
         _int(ended_at),
         _int(waited),
     )
