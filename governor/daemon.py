@@ -2,8 +2,9 @@
 
 It knows which parts there are and in what order they begin and end. It must never decide anything about permits.
 
-Order of start: config, state folder, what was remembered, engine, HTTP, gRPC, lease ids, ready. Order of end: not ready,
-drain, gRPC, HTTP, the last that is to be remembered, state folder. Whatever cannot be had at the start is one line and an exit code; no lease id is used up by then.
+Order of start: config, state folder, what is remembered, HTTP, gRPC, lease ids, ready. Order of end: not ready, drain,
+gRPC, HTTP, the last that is to be remembered, state folder. Whatever cannot be had at the start is one line and an exit
+code; no lease id is used up by then.
 """
 
 import asyncio
@@ -133,11 +134,7 @@ class Daemon:
             where = [f"{address} (gRPC)" for address in server.addresses] + where
             self._announce(where)
             self._announce_restart(restarted)
-            self._ready = True
-            self._set_serving = lambda: server.set_serving(self._not_ready() is None)
-            self._journal.changed = self._store_changed
-            self._set_serving()
-            self._notifier.ready("serving")
+            self._begin_to_serve(server)
             # What lives until the end need not be looked at by each collection. Leases and waiters are no garbage, and
             # the core makes no cycles; by default each few thousand of them would have all of them looked at again.
             gc.collect()
@@ -155,6 +152,13 @@ class Daemon:
             # All is over. One more of them, before the process is gone, must not make a killed one of a clean end.
             loop.remove_signal_handler(number)
             signal.signal(number, signal.SIG_IGN)
+
+    def _begin_to_serve(self, server: governor.rpc.GrpcServer) -> None:
+        self._ready = True
+        self._set_serving = lambda: server.set_serving(self._not_ready() is None)
+        self._journal.changed = self._store_changed
+        self._store_changed()
+        self._notifier.ready("serving")
 
     def _resume(self, store: Store, fence: int) -> tuple[Driver, Restarted]:
         """Go on where the daemon before this one ended."""
@@ -186,7 +190,7 @@ class Daemon:
             "remembered from %s: %s held%s",
             self._remembered,
             _are(restarted.leases, "lease"),
-            f", {restarted.graced} for {span(self._config.restart_grace)} longer" if restarted.graced else "",
+            f", {restarted.graced} of them {span(self._config.restart_grace)} longer" if restarted.graced else "",
         )
         if told := _told(restarted.change):
             _log.info("config since then: %s", ", ".join(told))

@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 
 Answer = Granted | Denied
 
-# While anything is lent, how often the driver wakes for no other reason than to know that it does; the first time, soon.
-# By this it can tell that it was paused: nothing else is late by so much but a process that did not run.
+# While anything is lent, how often the driver wakes only to know that it does; the first time soon, so that a daemon
+# that dies often gets on, too. By this it can tell a pause: nothing is late by so much but in a process that stood.
 BEAT: Final[Nanos] = SECOND
 FIRST_BEAT: Final[Nanos] = 250 * MILLISECOND
 PAUSED: Final[Nanos] = 250 * MILLISECOND
@@ -66,8 +66,8 @@ class Driver:
     many nanoseconds after its instant the timer came; ``pause_observers`` with how long nothing ran at all;
     ``beat_observers`` every second while anything is lent, and once more. They must be quick and must not raise.
 
-    ``commit``: whoever is about to tell somebody what has happened calls this first. False, or an awaitable of that: what
-    was granted since could not be put on record, and has been taken back.
+    ``commit``: whoever is about to tell somebody what has happened calls this first. False, or an awaitable of that:
+    what was granted since could not be put on record, and has been taken back.
     """
 
     def __init__(self, engine: Engine, clock: Clock) -> None:

@@ -30,8 +30,8 @@ class RestartError(Exception):
 class Restarted:
     """How it went. ``stamp``: the last sign of life of the daemon before, by its clock; ``now``: what that is now.
 
-    ``graced``: how many of the ``leases`` live longer by the grace. ``kept``: of the resources as they are to be from now
-    on, those that cannot become what they are to be, with why. ``change``: what the others did.
+    ``graced``: how many of the ``leases`` live longer by the grace. ``kept``: what cannot become what it is to be, with
+    why. ``change``: what became of everything else.
     """
 
     stamp: Nanos

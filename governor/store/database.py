@@ -2,8 +2,8 @@
 
 It knows SQLite and its write-ahead log. It must never know when to write, or what for.
 
-A transaction goes to the end of the log (``state.db-wal``) and is not waited for: it then survives this process, for the
-system has it. What moves the log into the file, and flushes both to the disk, is a second connection, in another
+A transaction goes to the end of the log (``state.db-wal``) and is not waited for: it then survives this process, for
+the system has it. What moves the log into the file, and flushes both to the disk, is a second connection, in another
 thread: a disk may take its time. With ``flush`` each transaction is flushed, and belongs into that thread as well.
 """
 
@@ -42,6 +42,7 @@ _DROP_RESOURCE: Final = "DELETE FROM resource WHERE name = ?"
 _REMEMBER: Final = "UPDATE resource SET memory = ?, at = ? WHERE name = ?"
 _STAMP: Final = "UPDATE meta SET stamp = ?, written = ?, boot = ?"
 _RESERVE: Final = "UPDATE meta SET reserved = ?"
+_FORGET: Final = "BEGIN IMMEDIATE; DELETE FROM lease; DELETE FROM past; DELETE FROM resource; COMMIT"
 
 # What SQLite says of a file that is no longer what it was. The rest (a full disk, a lock) may pass.
 _DAMAGED: Final = frozenset((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB))
@@ -163,9 +164,7 @@ class Store:
     def forget_leases(self) -> None:
         """For a daemon that is to remember none; raises StoreError."""
         try:
-            self._writer.executescript(
-                "BEGIN IMMEDIATE; DELETE FROM lease; DELETE FROM past; DELETE FROM resource; COMMIT"
-            )
+            self._writer.executescript(_FORGET)
         except sqlite3.Error as error:
             self._fail("cannot be written", error)
 

@@ -11,8 +11,8 @@ from typing import Final
 # In the header of each file of ours: "govr".
 APPLICATION: Final = 0x676F7672
 
-# Each makes the next version of the version that is its place here: the first makes version 1 of an empty file. None that
-# was released is ever changed.
+# Each makes the next version of the version that is its place here: the first makes version 1 of an empty file. None
+# that was released is ever changed.
 MIGRATIONS: Final[list[str]] = [
     """
     -- One row. reserved: no lease id above it was ever given out. stamp: the last sign of life, written the same by
