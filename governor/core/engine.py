@@ -298,7 +298,7 @@ class Engine:
             case Reconfigure():
                 reload.declare(lending, event.resources, now, effects)
             case Restore():
-                restart.restore(lending, event, effects)
+                restart.restore(lending, event, now, effects)
             case Pause():
                 lending.pause(event.length, now, effects)
                 self._catch_up(event, now, effects)

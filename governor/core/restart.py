@@ -7,12 +7,13 @@ from governor.core import admission
 from governor.core.ask import Ask
 from governor.core.effects import Effect, Restored, RestoreRefused
 from governor.core.events import Acquire, Restore
+from governor.core.kinds.rate_limit import RateLimitSpec
 from governor.core.leases import REMEMBERED, Lease
 from governor.core.lending import Lending
 from governor.core.memory import UnreadableError
-from governor.core.resource import Remembered
+from governor.core.resource import Remembered, Resource, ResourceSpec
 from governor.core.snapshot import Held, Past
-from governor.core.types import Claim, EndReason, Grant, LeaseId, TicketId
+from governor.core.types import Claim, EndReason, Grant, LeaseId, Nanos, TicketId
 
 # The ticket of whoever asked before the restart. Nobody can give it up, so what it was granted is never taken back.
 _FORMER = TicketId(0)
@@ -35,6 +36,7 @@ def held(lease: Lease) -> Held:
         lease.granted_at,
         lease.granted_at - ask.since,
         lease.ends_as is EndReason.DISCONNECTED,
+        tuple([resource.spec.name for resource, _ in ask.wants if not resource.limit.lends]),
     )
 
 
@@ -46,11 +48,12 @@ def past(lease: Lease) -> Past:
     return Past(lease.id, event.claims, event.client, event.request_id, lease.end, lease.ended_at, waited)
 
 
-def restore(lending: Lending, event: Restore, effects: list[Effect]) -> None:
+def restore(lending: Lending, event: Restore, now: Nanos, effects: list[Effect]) -> None:
     """Take over what was remembered, if it makes sense."""
     assert not len(lending.leases) + len(lending.waiters), "somebody asked before the restart was over"
+    pools = {resource.spec.name for resource in lending.resources if resource.limit.members(now) is not None}
     told = [
-        *[(f"lease {lease.id}", _restore_lease(lending, lease)) for lease in event.leases],
+        *[(f"lease {lease.id}", _restore_lease(lending, lease, pools)) for lease in event.leases],
         *[(f"lease {lease.id}", _restore_past(lending, lease)) for lease in event.past[-REMEMBERED:]],
         *[(remembered.spec.name, _recall(lending, remembered)) for remembered in event.resources],
     ]
@@ -58,24 +61,24 @@ def restore(lending: Lending, event: Restore, effects: list[Effect]) -> None:
     effects.append(RestoreRefused(problems) if problems else Restored(len(lending.leases)))
 
 
-def _restore_lease(lending: Lending, former: Held) -> str | None:
+def _restore_lease(lending: Lending, former: Held, pools: set[str]) -> str | None:
     """Hold what it held; why not, if it cannot be."""
     claims = tuple([Claim(grant.resource, grant.permits, grant.key) for grant in former.grants])
-    event = Acquire(_FORMER, claims, former.client, request_id=former.request_id, labels=former.labels)
+    event = Acquire(
+        _FORMER,
+        claims,
+        former.client,
+        lease=former.granted_for,
+        request_id=former.request_id,
+        labels=former.labels,
+    )
     if problem := _misfit(lending, former.id, event):
         return problem
     if lending.register.of_request(event.client, event.request_id):
         return f"another lease has its request id, {event.request_id}"
-    wants: admission.Wants = []
-    for grant in former.grants:
-        resource = lending.resources.get((grant.resource, grant.key))
-        if resource is None:
-            return f"its resource {grant.resource} is not there"
-        if len(grant.members) != (0 if resource.limit.members(former.granted_at) is None else grant.permits):
-            return f"holds members of {grant.resource}: {len(grant.members)}, for permits: {grant.permits}"
-        wants.append((resource, grant.permits))
-    if not any(resource.limit.lends for resource, _ in wants):
-        return "holds nothing that comes back"
+    wants = _wants(lending, former, pools)
+    if isinstance(wants, str):
+        return wants
     for (resource, permits), grant in zip(wants, former.grants, strict=True):
         resource.limit.restore(permits, grant.members, former.granted_at)
         resource.leases += resource.limit.lends
@@ -87,13 +90,33 @@ def _restore_lease(lending: Lending, former: Held) -> str | None:
     return None
 
 
+def _wants(lending: Lending, former: Held, pools: set[str]) -> admission.Wants | str:
+    """What its claims are about; or why they are about nothing."""
+    wants: admission.Wants = []
+    for grant in former.grants:
+        name, members = grant.resource, len(grant.members)
+        resource = _spent(name) if name in former.spent else lending.resources.get((name, grant.key))
+        if resource is None:
+            return f"its resource {name} is not there"
+        if members != (grant.permits if name in pools and name not in former.spent else 0):
+            return f"it holds {members} members of {name}, for permits: {grant.permits}"
+        wants.append((resource, grant.permits))
+    return wants if any(resource.limit.lends for resource, _ in wants) else "it holds nothing that comes back"
+
+
+def _spent(name: str) -> Resource:
+    """Stands for whatever a permit was spent of that is never asked for again."""
+    return Resource(ResourceSpec(name, RateLimitSpec(()), 0, 0, None, 0, 0), agenda_key=0, now=0)
+
+
 def _restore_past(lending: Lending, former: Past) -> str | None:
     """Let its request id stand for it; why not, if it cannot be."""
     event = Acquire(_FORMER, former.claims, former.client, request_id=former.request_id)
     if problem := _misfit(lending, former.id, event):
         return problem
-    if isinstance(known := lending.register.of_request(event.client, event.request_id), Lease) and known.end is None:
-        # It had been forgotten, and was used once more. Of two past ones the later stands.
+    known = lending.register.of_request(event.client, event.request_id)
+    if isinstance(known, Lease) and known.end is None:
+        # It had been forgotten when it was used once more. Likewise, of two past ones the later stands.
         return None
     grants = tuple([Grant(claim.resource, claim.permits, (), claim.key) for claim in former.claims])
     ask = Ask(event, [_FORMER], [], 0, former.ended_at - former.waited)
@@ -106,7 +129,7 @@ def _restore_past(lending: Lending, former: Past) -> str | None:
 def _misfit(lending: Lending, lease_id: LeaseId, event: Acquire) -> str | None:
     """Why there cannot be a lease of this id, with this ask."""
     if lease_id < 1 or lending.leases.live(lease_id) or lending.leases.past(lease_id):
-        return "there is one of this id, or cannot be"
+        return "there is one of this id already, or cannot be"
     denial = admission.malformed(event)
     return None if denial is None else f"{denial.field}: expected {denial.expected}"
 

@@ -65,7 +65,8 @@ class Held:
 
     ``length``: for how long a renewal extends it that does not say; it follows from the rest and the resources.
     ``granted_for``: how long it was to last when it was granted, after ``waited`` in line. ``orphaned``: it is within
-    its grace, and if nobody renews it, it ends as ``disconnected``.
+    its grace, and if nobody renews it, it ends as ``disconnected``. ``spent``: those of its resources that it holds
+    nothing of, for theirs was spent at the grant; they may be gone by now, or be others of the same name.
     """
 
     id: LeaseId
@@ -79,6 +80,7 @@ class Held:
     granted_at: Nanos
     waited: Nanos
     orphaned: bool
+    spent: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)

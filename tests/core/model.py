@@ -16,10 +16,12 @@ from governor.core.events import (
     Disconnect,
     Drain,
     Event,
+    Pause,
     Reconfigure,
     Release,
     Renew,
     ReserveIds,
+    Restore,
     Wake,
 )
 from governor.core.resource import ResourceSpec
@@ -27,6 +29,7 @@ from governor.core.types import (
     MAX_CLAIMS,
     MAX_PERMITS,
     MIN_LEASE,
+    SECOND,
     Claim,
     EndReason,
     Grant,
@@ -103,6 +106,8 @@ class Model:
         """What must have happened in this step; ``effects`` are asked only for lease numbers and members."""
         self.facts = []
         self._told = {effect.ticket: effect for effect in effects if isinstance(effect, Granted)}
+        if isinstance(event, Pause):
+            self._pause(event.length, now)
         self._settle(now)
         match event:
             case Acquire():
@@ -119,10 +124,29 @@ class Model:
                     self._deny(place, Reason.DRAINING)
             case ReserveIds():
                 self.ceiling = max(self.ceiling, event.ceiling)
-            case Wake():
+            case Wake() | Pause():
                 pass
+            case Restore():
+                raise AssertionError("the model itself lives on: it is told with `restart`")
         self._settle(now)
         return self.facts
+
+    def restart(self) -> None:
+        """All who asked are gone, and may have had their answers; what ended is forgotten, but for request ids."""
+        self.line.clear()
+        self.draining = False
+        for id_, lease in list(self.leases.items()):
+            if lease.ended is not None and self.requests.get((lease.ask.client, lease.ask.request_id)) != id_:
+                del self.leases[id_]
+            lease.holders, lease.surely_received = [], True
+
+    def _pause(self, length: Nanos, now: Nanos) -> None:
+        """All that time does not count for leases."""
+        live = [lease for lease in self.leases.values() if lease.ended is None]
+        for lease in live:
+            assert lease.deadline is not None
+            lease.deadline = max(lease.deadline + length, now + SECOND)
+        self.facts.append(("paused", length, len(live)))
 
     # --- time -------------------------------------------------------------------------------------------------
 
@@ -369,6 +393,8 @@ class Model:
         for name, limit in lease.limits.items():
             if not limit.lends:
                 limit.refund(lease.grants[name].permits, (), lease.granted, now)
+        if lease.ended is not None:
+            self.facts.append(("refunded", lease.id))
         self._end(lease, EndReason.DISCONNECTED, Outcome.UNKNOWN, now)
         if lease.ask.request_id:
             del self.requests[lease.ask.client, lease.ask.request_id]
