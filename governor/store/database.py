@@ -44,6 +44,9 @@ _STAMP: Final = "UPDATE meta SET stamp = ?, written = ?, boot = ?"
 _RESERVE: Final = "UPDATE meta SET reserved = ?"
 _FORGET: Final = "BEGIN IMMEDIATE; DELETE FROM lease; DELETE FROM past; DELETE FROM resource; COMMIT"
 
+# Of the header of a file, as far as an application says there whose it is.
+_HEADER: Final = 100
+
 # What SQLite says of a file that is no longer what it was. The rest (a full disk, a lock) may pass.
 _DAMAGED: Final = frozenset((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB))
 
@@ -112,10 +115,16 @@ class Store:
         try:
             if not self.path.exists():
                 self._make()
+            recognise(self.path)
             self._writer = self._opened(check=True)
             self._folder = connect(self.path, "NORMAL")
         except (sqlite3.Error, OSError) as error:
             self._fail("cannot be opened", error)
+
+    @property
+    def total_changes(self) -> int:
+        """How many rows were ever written."""
+        return self._writer.total_changes
 
     def load(self) -> Stored:
         """All that is in it; raises StoreError."""
@@ -269,12 +278,17 @@ def connect(path: Path, synchronous: str) -> sqlite3.Connection:
     return connection
 
 
+def recognise(path: Path) -> None:
+    """Raise sqlite3.DatabaseError if this is no file of ours: before SQLite writes anything into it."""
+    with path.open("rb") as file:
+        header = file.read(_HEADER)
+    if not header.startswith(b"SQLite format 3\0") or header[68:72] != schema.APPLICATION.to_bytes(4):
+        raise sqlite3.DatabaseError("it does not begin like a state of governor")
+
+
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
-    """Make a present file of an older one; raises StoreError for a newer one, or one of somebody else."""
-    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    """Make a present file of an older one; raises StoreError for a newer one."""
     version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if application != schema.APPLICATION:
-        raise sqlite3.DatabaseError("it is no state of governor")
     if version > len(schema.MIGRATIONS):
         raise StoreError(
             f"{path}: was written by a newer governor (state version {version}; this one knows "

@@ -64,7 +64,7 @@ def lease_row(held: Held, *, graced: bool) -> Plain:
         held.id,
         held.client,
         held.request_id,
-        _dumps([_grant_plain(grant) for grant in held.grants]),
+        _dumps([_grant_plain(grant, held.spent) for grant in held.grants]),
         _dumps(dict(held.labels)) if held.labels else "{}",
         held.granted_for,
         held.granted_at,
@@ -82,9 +82,10 @@ def lease_of(row: Plain) -> LeaseRow:
 
 def _lease(row: Plain) -> LeaseRow:
     number, client, request_id, grants, labels, granted_for, granted_at, waited, deadline, orphaned, graced = row
+    plain = json.loads(str(grants))
     held = Held(
         id=LeaseId(_int(number)),
-        grants=tuple([_grant(plain) for plain in json.loads(str(grants))]),
+        grants=tuple([_grant(grant) for grant in plain]),
         deadline=_int(deadline),
         client=str(client),
         length=_int(granted_for),
@@ -94,6 +95,7 @@ def _lease(row: Plain) -> LeaseRow:
         granted_at=_int(granted_at),
         waited=_int(waited),
         orphaned=bool(orphaned),
+        spent=tuple([str(grant["resource"]) for grant in plain if grant.get("spent")]),
     )
     return LeaseRow(held, bool(graced))
 
@@ -122,8 +124,10 @@ def _past(row: Plain) -> Past:
     )
 
 
-def _grant_plain(grant: Grant) -> dict[str, object]:
+def _grant_plain(grant: Grant, spent: tuple[str, ...]) -> dict[str, object]:
     plain: dict[str, object] = {"resource": grant.resource, "permits": grant.permits}
+    if grant.resource in spent:
+        plain["spent"] = True
     if grant.key:
         plain["key"] = grant.key
     if grant.members:
