@@ -9,7 +9,7 @@ from governor.core.types import Nanos
 
 def check(lending: Lending, now: Nanos) -> None:
     """Raise AssertionError with the name of the first invariant that does not hold."""
-    behind = lending.agenda.overdue(now)
+    behind = lending.agenda.bound <= now
     _in_use_is_the_sum_over_live_leases(lending)
     _lines_hold_who_waits(lending)
     _nothing_live_has_ended(lending)
