@@ -118,7 +118,8 @@ class Leases:
         if lease.end is not None:
             self._ended[lease.id] = (lease.end, lease.ended_at, lease)
             self._ended_order.append(lease.id)
-        elif lease.deadline is not None:
+        else:
+            assert lease.deadline is not None, "what was spent does not live"
             self._live[lease.id] = lease
             self._agenda.add(lease.id, lease.deadline)
 

@@ -50,7 +50,7 @@ def reborn(
     grace: Nanos = 0,
     at_once: int = 1000,
 ) -> tuple[Engine, list[Effect]]:
-    """An engine that goes on from there, as a daemon does that starts ``now``; and what it says of ``declared``."""
+    """An engine that goes on from there, as a daemon does that starts ``now``, and what it says on the way."""
     later = now - book.stamp
     leases = [
         replace(held, granted_at=held.granted_at + later, deadline=held.deadline + later + grace)
@@ -67,4 +67,4 @@ def reborn(
     assert engine.handle(Reconfigure(specs), now=now) == [Reconfigured(names, (), ())]
     restored = engine.handle(Restore(tuple(leases), tuple(resources), tuple(past)), now=now)
     assert restored == [Restored(len(leases))], restored
-    return engine, engine.handle(Reconfigure(tuple(declared)), now=now)
+    return engine, [*restored, *engine.handle(Reconfigure(tuple(declared)), now=now)]

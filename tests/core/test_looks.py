@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
+from governor.core.kinds.rate_limit import RateLimitSpec
 from governor.core.snapshot import Held
 from governor.core.types import SECOND, Grant, LeaseId, TicketId
-from tests.core.declared import rate_limit, semaphore
+from tests.core.declared import declared, rate_limit, semaphore
 from tests.core.play import Play
 
 
@@ -44,6 +45,18 @@ def test_the_length_of_a_lease_is_what_a_renewal_would_give() -> None:
     assert held is not None
     assert held.length == 5 * SECOND
     assert play.renew(held.id)[0].remaining == 5 * SECOND
+
+
+def test_a_rate_limit_makes_no_renewal_shorter() -> None:
+    """It lends nothing, so how long it would lend at most says nothing of a lease that covers it, too."""
+    rate = declared("api", RateLimitSpec(()), lease=SECOND, max_lease=SECOND)
+    play = Play(semaphore("db", 1, lease=10 * SECOND), rate)
+
+    held = play.held(play.ask("api", "db"))
+
+    assert held is not None
+    assert held.length == 10 * SECOND
+    assert play.renew(held.id)[0].remaining == 10 * SECOND
 
 
 def test_what_does_not_live_is_not_held() -> None:

@@ -173,15 +173,16 @@ def test_of_several_resources_the_least_patient_decides(db: Nanos | None, gpu: N
     assert [at for at, _, _ in play.ends()] == [until]
 
 
-def test_a_rate_limit_has_no_say() -> None:
+@pytest.mark.parametrize(("grace", "until"), [(RELEASE, 0), (3 * SECOND, 3 * SECOND), (KEEP, 30 * SECOND)])
+def test_a_rate_limit_has_no_say(grace: Nanos | None, until: Nanos) -> None:
     """It lends nothing, so nothing of it can be left behind; and what was spent stays spent."""
-    play = Play(semaphore("db", 1, on_disconnect=3 * SECOND), rate_limit("api", (1, 60 * SECOND, 1)))
+    play = Play(semaphore("db", 1, on_disconnect=grace), rate_limit("api", (1, 60 * SECOND, 1)))
     holder = play.ask("db", "api")
 
     play.disconnect(play.lease(holder))
-    assert play.deadline(holder) == 3 * SECOND
-    play.at(3 * SECOND)
+    play.at(30 * SECOND)
 
+    assert play.ends()[0][0] == until
     assert play.resource("db").in_use == 0
     assert play.resource("api").available == 0
 
