@@ -203,6 +203,10 @@ class Driver:
         """Another number after any change of a resource that must not be forgotten; None when there is none."""
         return self._engine.marks(resource)
 
+    def grace(self, lease_id: LeaseId) -> Nanos | None:
+        """How long a live lease outlives its holder; None is until its deadline."""
+        return self._engine.grace(lease_id)
+
     def place(self, ticket: TicketId) -> tuple[int, Nanos] | None:
         """Of a ticket in line, how many are ahead of it, and the first instant at which it could be granted."""
         return self._engine.place(ticket, now=self._clock.now())

@@ -7,7 +7,7 @@ waits is of one that can be told.
 Everything here is synchronous, so nothing comes between two moves of one message.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
@@ -39,6 +39,10 @@ class Voice(Protocol):
 
     def refused(self, op: int, denial: Denial, *, waited: Nanos = 0, lease: LeaseId | None = None) -> None:
         """It has not, and will not."""
+        ...
+
+    def crowded(self, op: int) -> None:
+        """It has not, since too many others of the same session wait."""
         ...
 
     def queued(self, op: int, ahead: int, expected: Nanos | None) -> None:
@@ -131,16 +135,6 @@ class Session:
         self._unclaimed: set[LeaseId] = set()
         self._former: list[TicketId] = []
 
-    @property
-    def leases(self) -> Iterable[LeaseId]:
-        """What it holds."""
-        return self._leases.keys()
-
-    @property
-    def waiting(self) -> int:
-        """How many of its asks stand in line."""
-        return len(self._waiting)
-
     # --- coming and going ----------------------------------------------------------------------------------
 
     def begin(self, hello: Hello, voice: Voice) -> None:
@@ -173,12 +167,11 @@ class Session:
         for ticket in self._former:
             self._driver.abandon(ticket)
         self._former = []
-        lost = [lease for lease in self._unclaimed if lease in self._leases]
-        self._unclaimed = set()
+        lost, self._unclaimed = self._unclaimed, set()
         for lease in lost:
-            _, ticket, _ = self._leases.pop(lease)
-            del self._owners[lease]
-            self._driver.abandon(ticket)
+            held = self.let_go(lease)
+            if held is not None:
+                self._driver.abandon(held[1])
         # An adopted one has no ticket, and one that was asked for twice has two.
         if rest := tuple(lease for lease in lost if self._driver.held(lease) is not None):
             self._driver.release(rest, settled=True)
@@ -218,7 +211,7 @@ class Session:
             self.place(op)
             return
         if len(self._waiting) >= MAX_WAITING:
-            self.voice.refused(op, Denial(Reason.LINE_FULL, limit=MAX_WAITING))
+            self.voice.crowded(op)
             return
         answer = self._driver.ask(
             claims, client=self.client, wait=wait, lease=lease, request_id=self._prefix + str(op), labels=labels
@@ -337,11 +330,11 @@ class Session:
             self.voice.refused(op, Denial(Reason.LEASE_ENDED, ended=result.ended), lease=lease)
             return
         former = self._take(lease)
+        self._own(lease, op, granted.ticket, result.remaining)
+        self.voice.granted(op, granted, result.remaining)
         if former is not None and former[1] != granted.ticket:
             # The new ticket stands for it, so this takes nothing back.
             self._driver.abandon(former[1])
-        self._own(lease, op, granted.ticket, result.remaining)
-        self.voice.granted(op, granted, result.remaining)
 
     def _hold(self, op: int, granted: Granted) -> None:
         """What the last step has granted is its own."""
@@ -404,9 +397,7 @@ class Session:
             if held.pop(lease, None) is not None:
                 del owners[lease]
 
-    def _renew(self, leases: Sequence[LeaseId]) -> list[LeaseResult]:
-        """Renew any number; whatever one step does holds up everybody else."""
-        results: list[LeaseResult] = []
+    def _renew(self, leases: Sequence[LeaseId]) -> Iterator[LeaseResult]:
+        """Renew any number, some in each step; each result is from the last step, so what it says still holds."""
         for start in range(0, len(leases), _RENEWED_AT_ONCE):
-            results += self._driver.renew(tuple(leases[start : start + _RENEWED_AT_ONCE]))
-        return results
+            yield from self._driver.renew(tuple(leases[start : start + _RENEWED_AT_ONCE]))

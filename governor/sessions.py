@@ -5,7 +5,7 @@ what one of them is told about anything but the end of its leases.
 """
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from governor.core.effects import Effect, Granted, LeaseEnded, Reconfigured
@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 class Sessions:
     """All sessions that can be told something, or come back for their leases."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, *, reconfigured: Callable[[], None]) -> None:
+        """``reconfigured`` is called after each reload."""
         self._driver = driver
+        self._reconfigured = reconfigured
         self._pace = Pace()
         # Whose each lease is that is anybody's.
         self.owners: dict[LeaseId, Session] = {}
@@ -63,6 +65,7 @@ class Sessions:
                     self._pace.granted(effect.grants, effect.waited, self._driver.stepped_at)
             elif isinstance(effect, Reconfigured):
                 self._pace.forget(effect.removed)
+                self._reconfigured()
 
     def _forget(self, session: Session) -> None:
         self._by_id.pop(session.id, None)

@@ -8,7 +8,7 @@ import pytest
 
 from governor.clock import LoopClock, unix_seconds
 from governor.core.types import MILLISECOND, SECOND, Nanos
-from tests.fakes import FakeClock
+from governor.testing.clock import FakeClock
 
 
 class TestLoopClock:

@@ -17,7 +17,7 @@ from governor.core.limit import LimitSpec
 from governor.core.resource import ResourceSpec
 from governor.core.types import MILLISECOND, SECOND, Claim, EndReason, LeaseId, Nanos, Reason, TicketId
 from governor.driver import Answer, Driver
-from tests.fakes import FakeClock, FakeTimer
+from governor.testing.clock import FakeClock, FakeTimer
 
 pytestmark = pytest.mark.usefixtures("never_blocks")
 

@@ -140,6 +140,11 @@ class Engine:
         known = self._lending.resources.get((resource, ""))
         return None if known is None else known.limit.marks
 
+    def grace(self, lease_id: LeaseId) -> Nanos | None:
+        """How long a live lease outlives its holder; None is until its deadline."""
+        lease = self._lending.leases.live(lease_id)
+        return None if lease is None else lease.grace
+
     def place(self, ticket: TicketId, *, now: Nanos) -> tuple[int, Nanos] | None:
         """Of a ticket in line, what ``Queued`` would say of it now: how many are ahead, and not before when."""
         known = self._lending.register.of_ticket(ticket)

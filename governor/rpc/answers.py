@@ -7,17 +7,24 @@ To make a message costs several times what it costs to change one, so grants, wh
 written into the same messages again and again.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from google.protobuf.duration_pb2 import Duration
 
 from governor.core.effects import Granted, LeaseResult
-from governor.core.types import Denial, LeaseId, Nanos
+from governor.core.types import SECOND, Denial, LeaseId, Nanos, Reason
 from governor.rpc import status, translate
+from governor.session import MAX_WAITING
 from governor.v1 import governor_pb2 as pb
 
 # One for each resource, number of permits and length, of which programs use few. When full, all are made anew.
 MAX_FORMS: Final = 1024
+
+# What `Welcome.on_disconnect` says, so that most grants need not: the default of a config that does not say otherwise.
+USUAL_GRACE: Final[Nanos] = 2 * SECOND
+
+_CROWDED: Final = f"session: {MAX_WAITING} of its asks wait already; try again when some are answered, or cancel some"
 
 # An answer with one grant, and the two parts of it that change.
 _Form = tuple[pb.SessionResponse, pb.SessionGrant, pb.Lease]
@@ -26,26 +33,47 @@ _Form = tuple[pb.SessionResponse, pb.SessionGrant, pb.Lease]
 class Answers:
     """The answers of one daemon."""
 
-    def __init__(self) -> None:
+    def __init__(self, grace: Callable[[LeaseId], Nanos | None]) -> None:
+        """``grace``: how long a live lease outlives its holder, None is until its deadline; asked for each new form."""
+        self._grace = grace
         self._forms: dict[tuple[str, int, Nanos | None], _Form] = {}
+
+    def __len__(self) -> int:
+        return len(self._forms)
 
     def grant(self, op: int, granted: Granted, remaining: Nanos | None) -> bytes:
         """What was asked for as ``op`` is there."""
         grants = granted.grants
         first = grants[0]
         if granted.waited or first.members or first.key or len(grants) > 1:
-            response, made, lease = _form(granted, remaining)
+            response, made, lease = self._form(granted, remaining)
         else:
             key = (first.resource, first.permits, remaining)
             form = self._forms.get(key)
             if form is None:
                 if len(self._forms) >= MAX_FORMS:
                     self._forms.clear()
-                form = self._forms[key] = _form(granted, remaining)
+                form = self._forms[key] = self._form(granted, remaining)
             response, made, lease = form
         made.op = op
         lease.id = granted.lease
         return response.SerializeToString()
+
+    def forget(self) -> None:
+        """Resources are declared anew, and how long leases outlive their session with them."""
+        self._forms.clear()
+
+    def _form(self, granted: Granted, remaining: Nanos | None) -> _Form:
+        response = pb.SessionResponse()
+        made = response.grants.add()
+        translate.fill_lease(made.lease, granted, remaining)
+        if remaining is not None:
+            grace = self._grace(granted.lease)
+            if grace is None:
+                made.keeps = True
+            elif grace != USUAL_GRACE:
+                translate.fill_duration(made.on_disconnect, grace)
+        return response, made, made.lease
 
     @staticmethod
     def refusal(op: int, denial: Denial, *, waited: Nanos, lease: LeaseId | None) -> bytes:
@@ -59,6 +87,13 @@ class Answers:
             retry_after=_duration(status.retry_after(denial)),
             waited=_duration(waited or None),
         )
+        return pb.SessionResponse(refusals=[made]).SerializeToString()
+
+    @staticmethod
+    def crowded(op: int) -> bytes:
+        """It is not, for its session has enough that wait. As of a line that is full, but of no resource's."""
+        reason = Reason.LINE_FULL
+        made = pb.SessionRefusal(op=op, code=status.TABLE[reason].code.value[0], reason=reason.name, message=_CROWDED)
         return pb.SessionResponse(refusals=[made]).SerializeToString()
 
     @staticmethod
@@ -80,13 +115,6 @@ class Answers:
         response = pb.SessionResponse()
         translate.fill_result(response.ended.add(), result)
         return response.SerializeToString()
-
-
-def _form(granted: Granted, remaining: Nanos | None) -> _Form:
-    response = pb.SessionResponse()
-    made = response.grants.add()
-    translate.fill_lease(made.lease, granted, remaining)
-    return response, made, made.lease
 
 
 def _duration(length: Nanos | None) -> Duration | None:

@@ -58,6 +58,10 @@ class Outbox:
         """As in `Voice`."""
         self._put(self._answers.refusal(op, denial, waited=waited, lease=lease))
 
+    def crowded(self, op: int) -> None:
+        """As in `Voice`."""
+        self._put(self._answers.crowded(op))
+
     def queued(self, op: int, ahead: int, expected: Nanos | None) -> None:
         """As in `Voice`."""
         self._put(self._answers.place(op, ahead, expected))

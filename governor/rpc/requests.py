@@ -88,7 +88,7 @@ class Asks:
     def read(self, raw: bytes) -> tuple[int, Terms | Denial]:
         """Its op, and what is asked for or why that is nothing; raises DecodeError."""
         op, rest = _op(raw)
-        known = self._known.get(rest)
+        known = self._known.get(rest) if op else None
         if known is not None:
             return op, known
         request = pb.SessionAcquire.FromString(raw)

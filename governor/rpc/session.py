@@ -22,7 +22,7 @@ from governor import __version__
 from governor.core.types import SECOND, Denial, LeaseId, Nanos, Outcome
 from governor.driver import Driver
 from governor.rpc import outbox, requests, status, translate
-from governor.rpc.answers import Answers
+from governor.rpc.answers import USUAL_GRACE, Answers
 from governor.rpc.fields import OUTCOMES, Malformed
 from governor.rpc.outbox import Outbox
 from governor.rpc.reading import Reading
@@ -59,8 +59,8 @@ class SessionService:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._sessions = Sessions(driver)
-        self._answers = Answers()
+        self._answers = Answers(driver.grace)
+        self._sessions = Sessions(driver, reconfigured=self._answers.forget)
         self._asks = requests.Asks()
         self._reading = Reading()
         self._streams: set[Stream] = set()
@@ -140,6 +140,7 @@ class SessionService:
             limits=pb.SessionLimits(message_bytes=MESSAGE_BYTES, waiting=MAX_WAITING, unread=outbox.MAX_UNREAD),
         )
         translate.fill_duration(welcome.keep_alive, KEEP_ALIVE)
+        translate.fill_duration(welcome.on_disconnect, USUAL_GRACE)
         first = pb.SessionResponse(welcome=welcome)
         if self._draining:
             first.notice.draining = True
@@ -225,6 +226,9 @@ class Stream:
                 await context.write(message)
         except aio.BaseError:
             pass  # the stream has ended, and its reader knows
+        except Exception:  # noqa: BLE001 - as in `serve`
+            _LOG.exception("Session failed to answer")
+            self.end(status.FAULT)
 
     def _handle(self, request: pb.SessionRequest) -> None:
         """All of one message; what it gives back is free for what it asks. Raises DecodeError."""

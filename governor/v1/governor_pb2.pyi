@@ -663,7 +663,7 @@ class SessionRequest(_message.Message):
     @_builtins.property
     def cancels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The ops of acquires that are not wanted any more. One that was granted
-        meanwhile is given back.
+        meanwhile is given back. Not answered.
         """
 
     @_builtins.property
@@ -940,7 +940,9 @@ class SessionResponse(_message.Message):
 
     @_builtins.property
     def ended(self) -> _containers.RepeatedCompositeFieldContainer[Global___LeaseResult]:
-        """Leases of this session that ended otherwise than by its own release."""
+        """Leases of this session that ended otherwise than by its own release. UNKNOWN: it
+        lives on, but is not of this session: another one has adopted it.
+        """
 
     @_builtins.property
     def notice(self) -> Global___Notice: ...
@@ -976,6 +978,7 @@ class Welcome(_message.Message):
     START_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
     LIMITS_FIELD_NUMBER: _builtins.int
+    ON_DISCONNECT_FIELD_NUMBER: _builtins.int
     session: _builtins.str
     """What to resume. Unguessable."""
     resumed: _builtins.bool
@@ -991,6 +994,12 @@ class Welcome(_message.Message):
 
     @_builtins.property
     def limits(self) -> Global___SessionLimits: ...
+    @_builtins.property
+    def on_disconnect(self) -> _duration_pb2.Duration:
+        """How long a lease lives on when this stream ends, unless its grant says
+        otherwise; 0 is not at all.
+        """
+
     def __init__(
         self,
         *,
@@ -1000,10 +1009,11 @@ class Welcome(_message.Message):
         start: _builtins.str = ...,
         version: _builtins.str = ...,
         limits: Global___SessionLimits | None = ...,
+        on_disconnect: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["keep_alive", b"keep_alive", "limits", b"limits"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["keep_alive", b"keep_alive", "limits", b"limits", "on_disconnect", b"on_disconnect"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["keep_alive", b"keep_alive", "limits", b"limits", "resumed", b"resumed", "session", b"session", "start", b"start", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["keep_alive", b"keep_alive", "limits", b"limits", "on_disconnect", b"on_disconnect", "resumed", b"resumed", "session", b"session", "start", b"start", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1045,18 +1055,28 @@ class SessionGrant(_message.Message):
 
     OP_FIELD_NUMBER: _builtins.int
     LEASE_FIELD_NUMBER: _builtins.int
+    ON_DISCONNECT_FIELD_NUMBER: _builtins.int
+    KEEPS_FIELD_NUMBER: _builtins.int
     op: _builtins.int
+    keeps: _builtins.bool
+    """It lives on until its own deadline, whatever becomes of the stream."""
     @_builtins.property
     def lease(self) -> Global___Lease: ...
+    @_builtins.property
+    def on_disconnect(self) -> _duration_pb2.Duration:
+        """How long this lease lives on when the stream ends. Absent: as in Welcome."""
+
     def __init__(
         self,
         *,
         op: _builtins.int = ...,
         lease: Global___Lease | None = ...,
+        on_disconnect: _duration_pb2.Duration | None = ...,
+        keeps: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease", "on_disconnect", b"on_disconnect"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease", "op", b"op"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["keeps", b"keeps", "lease", b"lease", "on_disconnect", b"on_disconnect", "op", b"op"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

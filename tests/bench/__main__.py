@@ -10,11 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from tests.bench import calls, engine, machine, process
+from tests.bench import calls, engine, machine, process, session_handler
 from tests.bench.figures import Report
 
 _SECTIONS: Final[dict[str, Callable[[Report], None]]] = {
     "engine": engine.run,
+    "session": session_handler.run,
     "daemon": calls.run,
     "process": process.run,
 }

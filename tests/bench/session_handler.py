@@ -37,6 +37,9 @@ class _Stream:
         self._messages = iter(messages)
         self.written: list[bytes] = []
 
+    async def send_initial_metadata(self, _metadata: object) -> None:
+        """Nobody sees them."""
+
     async def read(self) -> object:
         """The next message, or the end."""
         await asyncio.sleep(0)

@@ -120,6 +120,12 @@ class Script(GovernorServicer):
         self._note(request, context)
         return pb.ListResourcesResponse(resources=self.resources)
 
+    def Session(  # noqa: N802 - the name is gRPC's
+        self, request_iterator: Iterator[pb.SessionRequest], context: grpc.ServicerContext
+    ) -> Iterator[pb.SessionResponse]:
+        """No command that is tested with it has a session."""
+        raise NotImplementedError
+
     def _note(self, request: Message, context: grpc.ServicerContext) -> None:
         self.asked.append(request)
         self.limits.append(context.time_remaining())

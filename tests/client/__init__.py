@@ -1,1 +1,1 @@
-"""The client library, against a daemon in the same process."""
+"""The client library: its parts alone, with hand-moved time, and the whole of it against a daemon."""

@@ -22,6 +22,7 @@ from governor.core.events import (
     Renew,
     ReserveIds,
     Restore,
+    Seal,
     Wake,
 )
 from governor.core.resource import ResourceSpec
@@ -98,6 +99,7 @@ class Model:
     draining: bool = False
     next_id: int = 1
     ceiling: int = 0
+    sealed: bool = False
     facts: list[Fact] = field(default_factory=list)
     _settled: Nanos = 0
     _told: dict[TicketId, Granted] = field(default_factory=dict)
@@ -122,6 +124,8 @@ class Model:
                 self.draining = True
                 for place in list(self.line):
                     self._deny(place, Reason.DRAINING)
+            case Seal():
+                self.sealed = event.sealed
             case ReserveIds():
                 self.ceiling = max(self.ceiling, event.ceiling)
             case Wake() | Pause():
@@ -134,7 +138,7 @@ class Model:
     def restart(self) -> None:
         """All who asked are gone, and may have had their answers; what ended is forgotten, but for request ids."""
         self.line.clear()
-        self.draining = False
+        self.draining = self.sealed = False
         for id_, lease in list(self.leases.items()):
             if lease.ended is not None and self.requests.get((lease.ask.client, lease.ask.request_id)) != id_:
                 del self.leases[id_]
@@ -184,7 +188,7 @@ class Model:
 
     def _ripe_at(self, place: Place) -> Nanos | None:
         """The first instant from here on at which it is granted if nothing else happens; None is never."""
-        if self.next_id > self.ceiling:
+        if self.sealed or self.next_id > self.ceiling:
             return None
         if any(self._ahead(claim, place) for claim in place.ask.claims):
             return None
@@ -266,7 +270,7 @@ class Model:
             capacity = self.limit(claim).capacity()
             if capacity is not None and claim.permits > capacity:
                 return (Reason.ABOVE_CAPACITY, claim.resource, claim.permits, capacity)
-        if self.next_id > self.ceiling:
+        if self.sealed or self.next_id > self.ceiling:
             return (Reason.STATE_UNWRITABLE,)
         return None
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from governor.core.kinds.rate_limit import RateLimitSpec
+from governor.core.kinds.semaphore import SemaphoreSpec
 from governor.core.snapshot import Held
 from governor.core.types import SECOND, Grant, LeaseId, TicketId
 from tests.core.declared import declared, rate_limit, semaphore
@@ -45,6 +46,17 @@ def test_the_length_of_a_lease_is_what_a_renewal_would_give() -> None:
     assert held is not None
     assert held.length == 5 * SECOND
     assert play.renew(held.id)[0].remaining == 5 * SECOND
+
+
+def test_the_grace_of_a_lease_is_that_of_its_least_patient_resource() -> None:
+    """What is not live has none, and neither has what is kept."""
+    keep = declared("keep", SemaphoreSpec(3), on_disconnect=None)
+    play = Play(keep, declared("soon", SemaphoreSpec(3), on_disconnect=SECOND), semaphore("db", 3))
+    kept, both = play.lease(play.ask("keep")), play.lease(play.ask("keep", "soon", "db"))
+
+    assert (play.engine.grace(kept), play.engine.grace(both)) == (None, SECOND)
+    play.release(both)
+    assert play.engine.grace(both) is None
 
 
 def test_a_rate_limit_makes_no_renewal_shorter() -> None:

@@ -24,6 +24,7 @@ from governor.core.events import (
     Release,
     Renew,
     ReserveIds,
+    Seal,
     Wake,
 )
 from governor.core.kinds.pool import MemberSpec, Order, PoolSpec
@@ -357,6 +358,12 @@ class EngineMachine(RuleBasedStateMachine):
     def reserve_ids(self, more: int) -> None:
         """The shell has put a higher ceiling on record."""
         self.do(ReserveIds(LeaseId(self.model.ceiling + more)))
+
+    @precondition(lambda self: self.model.sealed or self.steps % 11 == 6)
+    @rule()
+    def seal(self) -> None:
+        """What is granted cannot be put on record, or it can again."""
+        self.do(Seal(sealed=not self.model.sealed))
 
     @precondition(lambda self: self.tickets > 12 and self.steps % 7 == 5)
     @rule()

@@ -34,7 +34,7 @@ class Start(Protocol):
 class Spawn(Protocol):
     """Starts a borrower."""
 
-    def __call__(self, address: str, *resources: str) -> "subprocess.Popen[str]":
+    def __call__(self, address: str, *resources: str, module: str = "tests.e2e.borrower") -> "subprocess.Popen[str]":
         """A process of its own, which takes a permit of each and then does nothing."""
         ...
 
@@ -105,8 +105,8 @@ def spawn() -> Iterator[Spawn]:
     """Starts borrowers; whoever still lives at the end is killed."""
     borrowers: list[subprocess.Popen[str]] = []
 
-    def spawn_one(address: str, *resources: str) -> "subprocess.Popen[str]":
-        command = [sys.executable, "-m", "tests.e2e.borrower", address, *resources]
+    def spawn_one(address: str, *resources: str, module: str = "tests.e2e.borrower") -> "subprocess.Popen[str]":
+        command = [sys.executable, "-m", module, address, *resources]
         borrower = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
         borrowers.append(borrower)
         return borrower

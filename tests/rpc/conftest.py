@@ -22,9 +22,9 @@ from governor.core.types import SECOND, LeaseId
 from governor.driver import Driver
 from governor.rpc import GrpcServer, serve
 from governor.sessions import Sessions
+from governor.testing.clock import FakeClock
 from governor.v1 import governor_pb2 as pb
 from governor.v1.governor_pb2_grpc import GovernorStub
-from tests.fakes import FakeClock
 from tests.rpc.wire import Wire
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from governor.core.engine import Engine
 from governor.driver import Driver
 from governor.lock import BindError
 from governor.rpc import GrpcServer, serve
+from governor.testing.clock import FakeClock
 from governor.v1 import governor_pb2 as pb
 from governor.v1.governor_pb2_grpc import GovernorStub
-from tests.fakes import FakeClock
 from tests.rpc.conftest import World, ask
 from tests.rpc.refusals import refused, status_of
 from tests.rpc.wire import Wire

@@ -103,11 +103,11 @@ async def test_bytes_that_are_no_message_end_the_stream(governor: World, garbage
 
 async def test_a_stream_without_a_message_ends(governor: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is half closed at once, and one that says nothing for too long."""
+    monkeypatch.setattr(reading, "LOOK_SECONDS", 0.05)
     peer = Peer(governor)
     await peer.stream.done_writing()
     assert (await _refused(peer)).code is MALFORMED
 
-    monkeypatch.setattr(reading, "LOOK_SECONDS", 0.05)
     assert (await _refused(Peer(governor))).code is MALFORMED
 
 
@@ -243,6 +243,7 @@ async def test_more_asks_than_a_session_may_have_waiting(governor: World, monkey
 
     assert [(refusal.op, refusal.reason) for refusal in done.refusals] == [(5, "LINE_FULL")]
     assert done.refusals[0].code == grpc.StatusCode.RESOURCE_EXHAUSTED.value[0]
+    assert done.refusals[0].message.startswith("session: 10000 of its asks wait already")
     await peer.do(cancels=[3], acquires=[want(6)])
     other = await Peer.begin(governor, hello(client="you"), acquires=[want(1)])
     assert [place.op for place in other.heard.queued] == [1]

@@ -11,8 +11,10 @@ import pytest
 
 from governor.core.kinds.semaphore import SemaphoreSpec
 from governor.core.types import SECOND
+from governor.rpc.outbox import Outbox
+from governor.session import Session
 from tests.rpc.conftest import MAX_WAITERS, RESOURCES, World, declared, until, world
-from tests.rpc.peer import Peer, hello, want
+from tests.rpc.peer import Peer, hello, length, want
 
 AT_ONCE = replace(declared("at-once", SemaphoreSpec(2)), on_disconnect=0)
 GRACE = declared("grace", SemaphoreSpec(2))
@@ -51,6 +53,30 @@ async def test_leases_go_as_their_resources_say(governor: World, how: str) -> No
     assert (governor.in_use("grace"), governor.in_use("keep")) == (0, 1)
     governor.clock.advance(27 * SECOND)
     assert governor.in_use("keep") == 0
+
+
+async def test_a_client_is_told_how_long_its_leases_outlive_the_stream(governor: World) -> None:
+    """It must stop working on a lease before somebody else is granted it, and then it cannot be told any more."""
+    peer = await Peer.begin(
+        governor, acquires=[want(1, "at-once"), want(2, "grace"), want(3, "keep"), want(4, "at-once")]
+    )
+
+    grants = {grant.op: grant for grant in peer.heard.grants}
+
+    assert length(peer.heard.welcome.on_disconnect) == 2 * SECOND
+    assert [grants[op].HasField("on_disconnect") for op in (1, 2, 3, 4)] == [True, False, False, True]
+    assert length(grants[1].on_disconnect) == length(grants[4].on_disconnect) == 0
+    assert [grants[op].keeps for op in (1, 2, 3)] == [False, False, True]
+
+
+async def test_a_reload_changes_what_is_told(governor: World) -> None:
+    """Grants after it say what holds from then on."""
+    peer = await Peer.begin(governor, acquires=[want(1, "grace")])
+    governor.driver.reconfigure((*RESOURCES, AT_ONCE, replace(GRACE, on_disconnect=None), KEEP))
+
+    await peer.do(acquires=[want(2, "grace")])
+
+    assert [grant.keeps for grant in peer.heard.grants] == [False, True]
 
 
 @pytest.mark.parametrize("how", ["cut", "goodbye", "broken"])
@@ -169,6 +195,29 @@ async def test_a_stop_ends_every_stream_and_leaves_leases_alone(governor: World)
         assert error.code() is grpc.StatusCode.UNAVAILABLE
         assert "stopping" in (error.details() or "")
     assert governor.in_use("at-once") == 2
+
+
+@pytest.mark.parametrize("fault", ["keep_alive", "grant"])
+async def test_a_fault_of_its_own_ends_that_session_alone(
+    governor: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fault: str
+) -> None:
+    """It says so, its log has the rest, what it held goes as if its client had gone, and others are unharmed."""
+    other = await Peer.begin(governor, acquires=[want(1, "grace")])
+    peer = await Peer.begin(governor, acquires=[want(1, "at-once")])
+
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError("a bug")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Session if fault == "keep_alive" else Outbox, {"grant": "_take"}.get(fault, fault), fails)
+        await peer.say(keep_alive=True)
+        error = await peer.end()
+
+    assert error is not None
+    assert error.code() is grpc.StatusCode.INTERNAL
+    assert "a bug" in caplog.text
+    await until(lambda: governor.in_use("at-once") == 0)
+    assert len((await other.do(acquires=[want(2, "grace")])).grants) == 1
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -1,4 +1,7 @@
-"""Stand-ins for the parts that a test moves by hand."""
+"""A clock that a test moves by hand.
+
+It knows the calls that are to come, and in what order. It must never read a clock of the machine's.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

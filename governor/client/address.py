@@ -1,0 +1,82 @@
+"""Where the daemon is: what a program or its environment says, else where one is usually found.
+
+It knows how addresses are written and which sockets they mean. It must never open one.
+"""
+
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from governor.client.errors import UsageError
+
+VARIABLE: Final = "GOVERNOR_ADDRESS"
+SOCKET: Final = "/run/governor/governor.sock"
+TCP: Final = "127.0.0.1:7411"
+
+_MAX_PORT: Final = 65_535
+
+Candidate = tuple[socket.AddressFamily, str | tuple[str, int]]
+
+
+@dataclass(slots=True, frozen=True)
+class Address:
+    """One address, as it was written. ``path`` of a unix socket, or ``host`` and ``port``."""
+
+    text: str
+    path: str = ""
+    host: str = ""
+    port: int = 0
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def authority(self) -> str:
+        """What HTTP/2 calls the host."""
+        return "localhost" if self.path else self.text
+
+    def candidates(self) -> list[Candidate]:
+        """The sockets to try, in order. Raises OSError when the host has no address, ValueError if it is no name."""
+        if self.path:
+            return [(socket.AF_UNIX, self.path)]
+        found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+        return [(socket.AddressFamily(family), (str(where[0]), self.port)) for family, _, _, _, where in found]
+
+
+def find(address: str | None = None) -> Address:
+    """``address``, else what GOVERNOR_ADDRESS says, else the usual socket where there is one, else the usual port.
+
+    Raises:
+        UsageError: The text is no address.
+
+    Example:
+        >>> find("unix:/run/other.sock").path
+        '/run/other.sock'
+        >>> find("[::1]:7411").host
+        '::1'
+    """
+    if address is not None:
+        return parse(address)
+    if said := os.environ.get(VARIABLE):
+        return parse(said)
+    if Path(SOCKET).is_socket():
+        return parse(f"unix:{SOCKET}")
+    return parse(TCP)
+
+
+def parse(text: str) -> Address:
+    """An address from its text. Raises UsageError."""
+    if text.startswith("unix:"):
+        path = text.removeprefix("unix:")
+        if path.startswith("//"):
+            path = path.removeprefix("//")
+        if not path:
+            raise UsageError(f"{text!r} names no socket; write unix:/path/to/governor.sock")
+        return Address(text, path=path)
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not host or not (port.isascii() and port.isdigit()) or not 1 <= int(port) <= _MAX_PORT:
+        raise UsageError(f"{text!r} is no address; write host:port, such as {TCP}, or unix:/path/to/governor.sock")
+    return Address(text, host=host, port=int(port))

@@ -1,0 +1,195 @@
+"""`AsyncClient`: for programs of asyncio.
+
+It knows how a task waits. It must never know how an answer comes: the client's own thread does that, so that nothing
+a program does to its event loop keeps a lease from being kept alive.
+"""
+
+import asyncio
+import functools
+import inspect
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar, cast
+
+from governor.client.asks import Ask, OnQueued
+from governor.client.errors import GovernorError, NotGranted, Unavailable, UsageError
+from governor.client.held import Held
+from governor.client.lease import AsyncLease, OnLoss
+from governor.client.settings import Settings, Unavail
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class AsyncClient:
+    """One program's way to the daemon, for any number of tasks and event loops.
+
+    As `Client`: the same arguments, the same names.
+
+    Example:
+        >>> gov = AsyncClient()
+        >>> async def work():
+        ...     async with gov.acquire({"orders-db": 1, "payments-api": 3}, wait=5) as lease:
+        ...         return lease.id
+    """
+
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        name: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        unavailable: Unavail = "raise",
+    ) -> None:
+        self._settings = Settings(address, name, dict(labels or {}), unavailable)
+
+    @property
+    def address(self) -> str:
+        """Where the daemon is looked for."""
+        return str(self._settings.link.address)
+
+    @property
+    def let_through(self) -> int:
+        """How many asks went on without a permit since the daemon was away."""
+        return self._settings.link.let_through
+
+    def acquire(
+        self,
+        claims: str | Mapping[str, int],
+        permits: int | None = None,
+        *,
+        wait: float | None = None,
+        lease: float | None = None,
+        labels: Mapping[str, str] | None = None,
+        on_loss: OnLoss = None,
+        on_queued: OnQueued | None = None,
+    ) -> "Acquiring":
+        """As `Client.acquire`, to be awaited or used in ``async with``.
+
+        ``on_loss``: called with the lease, in the event loop, when it is lost; ``"cancel"`` cancels the task that
+        acquired it, and leaving the block raises `LeaseLost`.
+        """
+        ask = self._settings.ask(claims, permits, wait=wait, lease=lease, labels=labels)
+        if on_queued is not None:
+            ask.on_queued = on_queued
+        return Acquiring(self._settings, ask, on_loss)
+
+    async def try_acquire(
+        self,
+        claims: str | Mapping[str, int],
+        permits: int | None = None,
+        *,
+        lease: float | None = None,
+        labels: Mapping[str, str] | None = None,
+        on_loss: OnLoss = None,
+    ) -> AsyncLease | None:
+        """As `Client.try_acquire`."""
+        try:
+            return await self.acquire(claims, permits, wait=0, lease=lease, labels=labels, on_loss=on_loss)
+        except NotGranted as refusal:
+            if refusal.never:
+                raise
+            return None
+
+    def adopt(self, lease_id: int, *, on_loss: OnLoss = None) -> "Acquiring":
+        """As `Client.adopt`, to be awaited or used in ``async with``."""
+        return Acquiring(self._settings, self._settings.adoption(lease_id), on_loss)
+
+    def limit(
+        self,
+        claims: str | Mapping[str, int],
+        permits: int | None = None,
+        *,
+        wait: float | None = None,
+        lease: float | None = None,
+        on_loss: OnLoss = None,
+    ) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Awaitable[T]]]:
+        """A decorator: each call of the coroutine function runs under a lease of its own."""
+
+        def decorate(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+            if not inspect.iscoroutinefunction(function):
+                raise UsageError(f"{function!r} is no coroutine function: limit it by a Client")
+
+            @functools.wraps(function)
+            async def limited(*args: P.args, **kwargs: P.kwargs) -> T:
+                async with self.acquire(claims, permits, wait=wait, lease=lease, on_loss=on_loss):
+                    return await cast("Awaitable[T]", function(*args, **kwargs))
+
+            return limited
+
+        return decorate
+
+    async def close(self) -> None:
+        """Give back what is held, and hang up; the next ask begins anew."""
+        await asyncio.to_thread(self._settings.link.close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return cast("tuple[object, ...]", (_rebuild, (type(self), self._settings.arguments())))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.address!r})"
+
+
+class Acquiring:
+    """An acquire that begins when it is awaited or entered."""
+
+    __slots__ = ("_ask", "_lease", "_on_loss", "_settings")
+
+    def __init__(self, settings: Settings, ask: Ask, on_loss: OnLoss) -> None:
+        self._settings = settings
+        self._ask = ask
+        self._on_loss = on_loss
+        self._lease: AsyncLease | None = None
+
+    def __await__(self) -> Generator[Any, None, AsyncLease]:
+        settings, ask = self._settings, self._ask
+        if ask.loop is not None:
+            raise UsageError("an acquire is awaited or entered once; call acquire again")
+        link = settings.link
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Held | GovernorError] = loop.create_future()
+
+        def settle(answer: Held | GovernorError) -> None:
+            if not future.done():
+                future.set_result(answer)
+
+        ask.settle = settle
+        ask.loop = loop
+        link.submit_soon(loop, ask)
+        try:
+            answer = yield from future
+        except BaseException:
+            # Whatever it was granted, or is being granted, goes back.
+            link.submit(lambda talk: talk.cancel(ask))
+            raise
+        if isinstance(answer, Held):
+            lease = AsyncLease(link, answer)
+            if self._on_loss is not None:
+                lease.watch(loop, asyncio.current_task(loop), self._on_loss)
+            return lease
+        if isinstance(answer, Unavailable) and ask.fail_open:
+            settings.let_through(answer)
+            return AsyncLease(link, None)
+        raise answer
+
+    async def __aenter__(self) -> AsyncLease:
+        self._lease = await self
+        return self._lease
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        assert self._lease is not None
+        await self._lease.__aexit__(kind, error, traceback)
+
+
+def _rebuild(kind: type[AsyncClient], arguments: Mapping[str, object]) -> AsyncClient:
+    return kind(**arguments)  # type: ignore[arg-type]  # what `arguments` gave

@@ -1,0 +1,367 @@
+"""The client's half of a session: what to say next, and what an answer means.
+
+It knows every ask on its way, from one connection to the next; `keeping` knows the leases. It must never touch a socket
+or read a clock: bytes of messages and instants (nanoseconds of the monotonic clock) come in, messages and answers go
+out. In one sentence: every ask is answered once.
+
+At most `WINDOW` messages are under way that the daemon has not handled. What is to be said meanwhile gathers into the
+next one, so that a busy program sends few large messages and a quiet one sends at once.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from governor.client.asks import SECOND, Ask, Shape
+from governor.client.errors import GovernorError, LeaseLost, NotGranted, Unavailable
+from governor.client.held import Held, Member, State
+from governor.client.keeping import NEVER, Keeping
+from governor.v1 import governor_pb2 as pb
+
+WINDOW: Final = 2
+# Nothing was heard for so long while something depends on the daemon: it is asked for a sign of life.
+PROBE: Final = SECOND
+# Nothing at all for so long: this connection is given up.
+SILENCE: Final = 8 * SECOND
+# How much later than its wait an ask in line may be answered, before we stop believing that it will be.
+_LATE: Final = SECOND
+_PLACES: Final = SECOND
+_MOST_SHAPES: Final = 256
+_MOST_GIVEN_UP: Final = 256
+# Of one message; the daemon takes twice as much, and one ask has at most half as much.
+_MOST_BYTES: Final = 128 * 1024
+_MOST_CANCELS: Final = 5_000
+# The statuses of a refusal that no repetition changes: INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED, OUT_OF_RANGE,
+# UNAUTHENTICATED. Of an adoption, NOT_FOUND and FAILED_PRECONDITION say that the lease is no more.
+_FOR_GOOD: Final = frozenset({3, 5, 7, 11, 16})
+_NO_MORE: Final = frozenset({5, 9})
+
+Answer = Held | GovernorError
+
+
+class Conversation:
+    """All that one client process says and has said.
+
+    ``answers`` are for those who asked, ``places`` for those who want to know where they stand in line, ``losses`` (of
+    ``keeping``) for those who held: whoever drives this takes them out.
+    """
+
+    def __init__(
+        self, *, client: str, pid: int, host: str, instance: str, labels: Mapping[str, str], address: str
+    ) -> None:
+        self._hello = pb.Hello(client=client, pid=pid, host=host, instance=instance, labels=dict(labels))
+        self._address = address
+        self._owner = pid
+        self.keeping = Keeping()
+        self.answers: list[tuple[Ask, Answer]] = []
+        self.places: list[tuple[Ask, int, float | None]] = []
+        self._last_op = 0
+        # By op: every ask that has no answer yet.
+        self._asks: dict[int, Ask] = {}
+        self._unsent: deque[Ask] = deque()
+        self._cancels: list[int] = []
+        self._templates: dict[Shape, tuple[pb.SessionRequest, pb.SessionAcquire]] = {}
+        self._open = False
+        self._welcome = False
+        # Why there is no connection.
+        self._trouble = ""
+        self._sent = self._handled = 0
+        # When the daemon was last heard of, and when this connection was begun.
+        self._heard_at = self._began_at = 0
+        self._probed = False
+        # Nobody gives up before this; it may be too early, never too late.
+        self._give_up_at = NEVER
+        self._places_at = NEVER
+
+    # --- what the program wants ---------------------------------------------------------------------------------
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything depends on the daemon, or has yet to reach it."""
+        return bool(self._asks or self._cancels) or self._sent > self._handled or self.keeping.busy
+
+    def ask(self, ask: Ask) -> None:
+        """Ask, as soon as there is a connection."""
+        if ask.given_up:
+            return
+        self._last_op += 1
+        ask.op = self._last_op
+        self._asks[ask.op] = ask
+        self._unsent.append(ask)
+        if ask.deadline is not None and ask.deadline < self._give_up_at:
+            self._give_up_at = ask.deadline
+        if ask.on_queued is not None:
+            self._places_at = min(self._places_at, ask.asked_at)
+
+    def cancel(self, ask: Ask) -> None:
+        """Nobody waits for this ask any more; what it was granted meanwhile is given back."""
+        if ask.held is not None:
+            ask.held.state = State.RELEASED
+            self.keeping.release(ask.held)
+        elif self._asks.pop(ask.op, None) is not None:
+            self._leave(ask)
+        ask.given_up = True
+
+    def give_all_back(self) -> None:
+        """The program ends: release what is held, and answer nobody."""
+        self.keeping.release_all()
+        for ask in list(self._asks.values()):
+            self._answer(ask, GovernorError("the client was closed"))
+
+    # --- the connection -----------------------------------------------------------------------------------------
+
+    def connected(self, now: int) -> None:
+        """A stream is open, and nothing was said on it yet."""
+        self._open = True
+        self._welcome = False
+        self._sent = self._handled = 0
+        self._began_at = now
+        self._probed = False
+
+    def disconnected(self, now: int) -> None:
+        """The stream is gone. What had no answer is said again on the next one."""
+        self._open = False
+        self._sent = self._handled = 0
+        # What they were for left the line with the stream.
+        self._cancels.clear()
+        again = [ask for ask in self._asks.values() if ask.message]
+        for ask in again:
+            ask.message = 0
+            ask.queued = False
+            ask.repeated = True
+            if self._welcome:
+                ask.start_again(now)
+        self._welcome = False
+        self._unsent.extendleft(reversed(again))
+        self._give_up_at = now
+        self.keeping.disconnected(now)
+
+    def refused(self, why: str, *, for_good: bool) -> None:
+        """No connection can be had now: whoever is not patient is told so; if it is for good, everybody."""
+        self._trouble = why
+        for ask in list(self._asks.values()):
+            if for_good or not (ask.patient or ask.again):
+                self._answer(ask, Unavailable(why, address=self._address))
+
+    def fail(self) -> None:
+        """Nothing can be done any more: nobody who waits may be left hanging."""
+        for ask in list(self._asks.values()):
+            self._answer(ask, GovernorError("the client's thread failed; see the log"))
+
+    # --- to the daemon ------------------------------------------------------------------------------------------
+
+    def next_message(self, now: int) -> bytes | None:
+        """The next message to send, if there is anything to say and the daemon keeps up."""
+        if not self._open or self._sent - self._handled >= WINDOW:
+            return None
+        first = self._sent == 0
+        places = self._to_be_placed(now)
+        unsent = self._unsent
+        while unsent and unsent[0].given_up:
+            unsent.popleft()
+        if not (first or places or unsent or self._cancels or self.keeping.wants_to_speak(now)):
+            return None
+        self._sent += 1
+        parts: list[bytes] = []
+        if first:
+            self._hello.held[:] = self.keeping.claimed
+            self.keeping.greet(now)
+            parts.append(pb.SessionRequest(hello=self._hello).SerializeToString())
+        if self._cancels:
+            parts.append(pb.SessionRequest(cancels=self._cancels[:_MOST_CANCELS]).SerializeToString())
+            del self._cancels[:_MOST_CANCELS]
+        self.keeping.say(parts, self._sent, now)
+        self._say_asks(parts, now)
+        if places:
+            parts.append(pb.SessionRequest(places=places).SerializeToString())
+        return b"".join(parts)
+
+    def _to_be_placed(self, now: int) -> list[int]:
+        """The asks in line whose place somebody wants to know again."""
+        if now < self._places_at:
+            return []
+        asked = [ask for ask in self._asks.values() if ask.on_queued is not None]
+        self._places_at = now + _PLACES if asked else NEVER
+        return [ask.op for ask in asked if ask.queued]
+
+    def _say_asks(self, parts: list[bytes], now: int) -> None:
+        unsent, size = self._unsent, sum([len(part) for part in parts])
+        while unsent and size < _MOST_BYTES:
+            ask = unsent.popleft()
+            if ask.given_up:
+                continue
+            ask.message = self._sent
+            ask.sent_at = now
+            if ask.adopt:
+                part = pb.SessionRequest(adopts=[pb.SessionAdopt(op=ask.op, lease_id=ask.adopt)]).SerializeToString()
+            else:
+                message, acquire = self._template(ask, now)
+                acquire.op = ask.op
+                part = message.SerializeToString()
+            size += len(part)
+            parts.append(part)
+
+    def _template(self, ask: Ask, now: int) -> tuple[pb.SessionRequest, pb.SessionAcquire]:
+        """A message of this ask alone, made once for all of its shape: making one costs much more than changing it."""
+        shape = ask.shape
+        if shape.wait and now - ask.asked_at > SECOND // 10:
+            # It waited here, for a connection or for a daemon that keeps up: that counts.
+            left = max(0, shape.wait - (now - ask.asked_at))
+            message = Shape(shape.claims, left, shape.lease, shape.labels).message()
+            return message, message.acquires[0]
+        template = self._templates.get(shape)
+        if template is None:
+            if len(self._templates) >= _MOST_SHAPES:
+                self._templates.clear()
+            message = shape.message()
+            template = self._templates[shape] = (message, message.acquires[0])
+        return template
+
+    # --- from the daemon ----------------------------------------------------------------------------------------
+
+    def heard(self, now: int) -> None:
+        """Some sign of life came."""
+        self._heard_at = now
+        self._probed = False
+
+    def hear(self, message: bytes, now: int) -> None:
+        """Take in one message. Raises ValueError when it is none."""
+        try:
+            said = pb.SessionResponse.FromString(message)
+        except DecodeError as error:
+            raise ValueError("not a SessionResponse") from error
+        if said.handled:
+            self._handled = said.handled
+        if said.HasField("welcome"):
+            self._hello.resume = said.welcome.session
+            self._welcome = True
+            self._trouble = ""
+            self.keeping.welcomed(said.welcome)
+        for granted in said.grants:
+            self._granted(granted, now)
+        for refusal in said.refusals:
+            self._refused(refusal)
+        for place in said.queued:
+            self._queued(place)
+        self.keeping.hear(said)
+
+    def _granted(self, granted: pb.SessionGrant, now: int) -> None:
+        ask = self._asks.pop(granted.op, None)
+        if ask is None:
+            return  # given up meanwhile; the daemon takes it back when it reads so
+        lease = granted.lease
+        length = None
+        waited = 0
+        if lease.HasField("remaining"):
+            remaining = lease.remaining
+            length = remaining.seconds * SECOND + remaining.nanos
+        if lease.HasField("waited"):
+            waited = lease.waited.ToNanoseconds()
+        claims = ask.shape.claims
+        members: tuple[Member, ...] = ()
+        for grant in lease.grants:
+            if grant.members:
+                members += tuple([Member(m.id, dict(m.attributes), m.generation) for m in grant.members])
+        if ask.adopt:
+            claims = tuple([(grant.resource, grant.permits) for grant in lease.grants])
+        outlives = self.keeping.outlives(granted)
+        ask.held = held = Held(lease.id, claims, members, length, waited, 0, outlives, self._owner)
+        if length is not None:
+            # It came into line after it was sent, so this is no later than the grant, however late we hear of it. Of
+            # one that was sent twice we do not know since when it waited: a keep-alive makes its deadline firm.
+            firm = not (waited and ask.repeated)
+            since = ask.sent_at + waited if firm else now
+            self.keeping.hold(held, length, since=since, firm=firm, heard_at=self._heard_at, now=now)
+        self.answers.append((ask, held))
+
+    def _refused(self, refusal: pb.SessionRefusal) -> None:
+        ask = self._asks.pop(refusal.op, None)
+        if ask is None:
+            return
+        if ask.adopt and refusal.code in _NO_MORE:
+            self.answers.append((ask, LeaseLost(refusal.message, lease=ask.adopt, reason=refusal.reason.lower())))
+            return
+        if ask.again and refusal.reason == "LEASE_ENDED":
+            # It was granted as the connection broke, and was over before we came back: nobody ever had it.
+            ask.again, ask.message = False, 0
+            self.ask(ask)
+            return
+        retry_after = refusal.retry_after.ToNanoseconds() / SECOND if refusal.HasField("retry_after") else None
+        error = NotGranted(
+            refusal.message,
+            reason=refusal.reason.lower(),
+            resource=refusal.resource,
+            retry_after=retry_after,
+            never=refusal.code in _FOR_GOOD,
+        )
+        self.answers.append((ask, error))
+
+    def _queued(self, place: pb.SessionPlace) -> None:
+        ask = self._asks.get(place.op)
+        if ask is None:
+            return
+        ask.queued = True
+        if ask.on_queued is not None:
+            expected = place.expected.ToNanoseconds() / SECOND if place.HasField("expected") else None
+            self.places.append((ask, place.ahead, expected))
+
+    def _answer(self, ask: Ask, answer: Answer) -> None:
+        """Answer for the daemon, which has not."""
+        del self._asks[ask.op]
+        self._leave(ask)
+        self.answers.append((ask, answer))
+
+    def _leave(self, ask: Ask) -> None:
+        """Nobody waits for it any more: have it leave the line, or never get there."""
+        ask.given_up = True
+        if ask.message:
+            self._cancels.append(ask.op)
+        elif len(self._unsent) > 2 * len(self._asks) + _MOST_GIVEN_UP:
+            # It is skipped when its turn comes, but that may take as long as the daemon is away.
+            self._unsent = deque([each for each in self._unsent if not each.given_up])
+
+    # --- time ---------------------------------------------------------------------------------------------------
+
+    def next_deadline(self) -> int | None:
+        """When `tick` must be called next, or a message may be due."""
+        may_speak = self._open and self._sent - self._handled < WINDOW
+        at = min(self._give_up_at, self.keeping.next_deadline(may_speak=may_speak))
+        if may_speak:
+            at = min(at, self._places_at)
+        if self._open and self.busy:
+            at = min(at, max(self._heard_at, self._began_at) + (SILENCE if self._probed else PROBE))
+        return None if at >= NEVER else at
+
+    def tick(self, now: int) -> tuple[bool, bool]:
+        """Do what is due: whether to ask for a sign of life, and whether to give this connection up."""
+        self.keeping.look(now, self._heard_at, connected=self._welcome)
+        if now >= self._give_up_at:
+            self._look_at_asks(now)
+        if not self._open or not self.busy:
+            return False, False
+        silent = now - max(self._heard_at, self._began_at)
+        if silent >= SILENCE:
+            return False, True
+        if silent >= PROBE and not self._probed:
+            self._probed = True
+            return True, False
+        return False, False
+
+    def _look_at_asks(self, now: int) -> None:
+        first = NEVER
+        for ask in list(self._asks.values()):
+            if ask.deadline is None:
+                continue
+            due = ask.deadline
+            if ask.queued:
+                if ask.shape.wait is None:
+                    continue
+                due = ask.asked_at + ask.shape.wait + _LATE
+            if due > now:
+                first = min(first, due)
+                continue
+            why = self._trouble or f"{self._address}: the daemon does not answer"
+            self._answer(ask, Unavailable(why, address=self._address))
+        self._give_up_at = first

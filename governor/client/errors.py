@@ -1,0 +1,78 @@
+"""What can go wrong, as a small tree: whoever catches `GovernorError` has caught all of it.
+
+It knows what a person needs to act. It must never know how a daemon is spoken to.
+"""
+
+
+class GovernorError(Exception):
+    """Something that governor has to say went wrong."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # A pool of processes or a task queue sends errors to where they are looked at.
+        return _made_again, (type(self), self.args, vars(self))
+
+
+class NotGranted(GovernorError):  # noqa: N818 - it says what happened, as TimeoutError does
+    """The daemon said no: for good, or for now.
+
+    Attributes:
+        reason: Why, in lower case: ``none_free``, ``wait_over``, ``line_full``, ``hopeless``, ``draining``,
+            ``unknown_resource``, ``above_capacity``, ``malformed``, ...
+        resource: The resource that it is about; empty when none in particular.
+        retry_after: Seconds after which it could be granted; None when that is not known, or never.
+        never: Whether asking again in the same way is useless.
+
+    Example:
+        >>> raise NotGranted("no permit was free", reason="none_free", resource="orders-db", retry_after=None)
+        Traceback (most recent call last):
+        ...
+        governor.client.errors.NotGranted: no permit was free
+    """
+
+    def __init__(
+        self, message: str, *, reason: str, resource: str = "", retry_after: float | None = None, never: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.resource = resource
+        self.retry_after = retry_after
+        self.never = never
+
+
+class LeaseLost(GovernorError):  # noqa: N818 - as above
+    """A lease ended before it was released: what it lent may be lent to somebody else by now.
+
+    Attributes:
+        lease: The lease's id.
+        reason: ``expired``, ``revoked``, ``disconnected``, ``released`` (by somebody else), ``unknown``, or
+            ``unreachable``: the daemon could not be reached in time to keep it.
+    """
+
+    def __init__(self, message: str, *, lease: int, reason: str) -> None:
+        super().__init__(message)
+        self.lease = lease
+        self.reason = reason
+
+
+class Unavailable(GovernorError):  # noqa: N818 - as above
+    """The daemon cannot be reached, or does not answer in time. Nothing was granted.
+
+    Attributes:
+        address: Where it was looked for.
+    """
+
+    def __init__(self, message: str, *, address: str) -> None:
+        super().__init__(message)
+        self.address = address
+
+
+class UsageError(GovernorError):
+    """The program asked for something that makes no sense; it must be changed."""
+
+
+def _made_again(
+    kind: type[GovernorError], arguments: tuple[object, ...], attributes: dict[str, object]
+) -> GovernorError:
+    error = kind.__new__(kind, *arguments)
+    error.__dict__.update(attributes)
+    return error

@@ -1,0 +1,95 @@
+"""A lease as the client's own thread sees it: until when it is safe to rely on it.
+
+It knows what the daemon said of it and what has been heard since. It must never know whose code relies on it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from governor.client.asks import Claims
+from governor.v1 import governor_pb2 as pb
+
+# Whoever relies on a lease stops this share of its length before the daemon may lend it again, at most a second.
+_MARGIN_SHARE: Final = 10
+_MOST_MARGIN: Final = 1_000_000_000
+
+
+class State(Enum):
+    """What has become of a lease."""
+
+    HELD = auto()
+    RELEASED = auto()
+    DETACHED = auto()
+    LOST = auto()
+
+
+@dataclass(slots=True, frozen=True)
+class Member:
+    """One slot of a pool, as it was lent.
+
+    Attributes:
+        id: Its name in the daemon's config.
+        attributes: What the operator wrote beside it, such as ``endpoint``.
+        generation: Rises when what was opened on it before must be opened anew.
+    """
+
+    id: str
+    attributes: Mapping[str, str]
+    generation: int
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """One lease. ``length`` is None when nothing was lent: every claim was on a rate limit.
+
+    ``until``: the client's own deadline, before the daemon's by a margin. ``outlives``: how long it lives on when the
+    session breaks off (None: until its own deadline). Instants and lengths in nanoseconds.
+    """
+
+    id: int
+    claims: Claims
+    members: tuple[Member, ...]
+    length: int | None
+    waited: int
+    until: int
+    outlives: int | None
+    # The session machine that keeps it alive, by its number: a forked child has another.
+    owner: int
+    state: State = State.HELD
+    reason: str = ""
+    outcome: "pb.Outcome.ValueType" = pb.OUTCOME_UNSPECIFIED
+    # What to call when it is lost; whoever takes it out calls it.
+    watchers: "list[Callable[[], None]] | None" = None
+
+    def watch(self, watcher: "Callable[[], None]") -> None:
+        """Have this called when it is lost, also if it is already."""
+        self.watchers = [watcher]
+        if self.state is State.LOST:
+            self.tell_loss()
+
+    def tell_loss(self) -> None:
+        """Call whoever watches; each once, whichever thread comes first."""
+        watchers = self.watchers
+        while watchers:
+            try:
+                watcher = watchers.pop()
+            except IndexError:
+                return
+            watcher()
+
+    def extend(self, since: int) -> None:
+        """The daemon counts its length from ``since`` or later."""
+        if self.length is not None:
+            self.until = max(self.until, since + self.length - min(self.length // _MARGIN_SHARE, _MOST_MARGIN))
+
+    @property
+    def ends_at(self) -> int:
+        """When it has surely ended by itself."""
+        return self.until + (self.length or 0) // 2
+
+    def shorten(self, length: int, since: int) -> None:
+        """It has another length from now on, counted from ``since`` or later."""
+        self.length = length
+        self.until = since + length - min(length // _MARGIN_SHARE, _MOST_MARGIN)

@@ -1,0 +1,243 @@
+"""The leases of a session: kept alive while they are held, given back until the daemon says so, reported when lost.
+
+It knows until when each is safe to rely on, from what the daemon said and when it was last heard of. It must never
+know who asked for them. In one sentence: whatever the daemon may have lent to somebody else, we no longer say is ours.
+
+Instants and lengths in nanoseconds of the monotonic clock.
+"""
+
+from collections import deque
+from itertools import islice
+from typing import Final
+
+from governor.client.asks import SECOND
+from governor.client.held import Held, State
+from governor.v1 import governor_pb2 as pb
+
+NEVER: Final = 1 << 62
+# A daemon that does not hear of us ends our session after this long without an answer to its ping.
+NOTICED: Final = 4 * SECOND
+
+_OFTEN_ENOUGH: Final = 10 * SECOND
+_TOO_OFTEN: Final = SECOND // 20
+# So many ids fit into one message. Who holds more loses the rest when a connection breaks.
+_MOST_CLAIMED: Final = 20_000
+_MOST_SAID: Final = 5_000
+_KEEP_ALIVE: Final = pb.SessionRequest(keep_alive=True).SerializeToString()
+
+
+class Keeping:
+    """What is held, and what is on its way back. ``losses`` are for those who held: whoever drives this takes them."""
+
+    def __init__(self) -> None:
+        self.losses: list[Held] = []
+        self._held: dict[int, Held] = {}
+        # Given back by the program: not said yet, and said without an answer so far.
+        self._unsaid: dict[int, Held] = {}
+        self._said: dict[int, Held] = {}
+        # Let go by the program, with the number of the message that says so; 0 while none does.
+        self._detached: dict[int, int] = {}
+        # When the keep-alives under way were sent, oldest first; the hello counts as one.
+        self._keeping: deque[int] = deque()
+        self._keep_at = NEVER
+        self._shortest = NEVER
+        self._interval = _OFTEN_ENOUGH
+        # How long the daemon lets leases outlive the stream, unless a grant says otherwise; None: to their end.
+        self._outlives: int | None = 2 * SECOND
+        # Nothing is lost before this; it may be too early, never too late.
+        self._look_at = NEVER
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything depends on the daemon, or has yet to reach it."""
+        return bool(self._held or self._unsaid or self._said or self._detached)
+
+    @property
+    def claimed(self) -> list[int]:
+        """The leases that are ours: those given back or let go are so until the daemon knows it."""
+        return [*self._held, *self._unsaid, *self._detached][:_MOST_CLAIMED]
+
+    # --- what the program does ----------------------------------------------------------------------------------
+
+    def release(self, held: Held) -> None:
+        """Give it back; safe in any state."""
+        if self._held.get(held.id) is held:
+            del self._held[held.id]
+            held.state = State.RELEASED
+            self._unsaid[held.id] = held
+
+    def release_all(self) -> None:
+        """Give everything back."""
+        for held in list(self._held.values()):
+            self.release(held)
+
+    def detach(self, held: Held) -> None:
+        """Keep it alive no longer; it lives on until its deadline."""
+        if self._held.get(held.id) is held:
+            del self._held[held.id]
+            held.state = State.DETACHED
+            self._detached[held.id] = 0
+
+    def disown(self) -> None:
+        """Another process has all of them: we are a fork of it."""
+        for held in [*self._held.values(), *self._unsaid.values(), *self._said.values()]:
+            held.state = State.DETACHED
+
+    # --- what is said -------------------------------------------------------------------------------------------
+
+    def wants_to_speak(self, now: int) -> bool:
+        """Whether there is anything to say."""
+        if self._unsaid or (now >= self._keep_at and self._held):
+            return True
+        return bool(self._detached) and 0 in self._detached.values()
+
+    def greet(self, now: int) -> None:
+        """A hello goes out that names what is `claimed`."""
+        self._keeping.append(now)
+
+    def say(self, parts: list[bytes], number: int, now: int) -> None:
+        """Add what there is to say to the message of this number."""
+        if self._unsaid:
+            given = pb.SessionRequest()
+            now_said = dict(islice(self._unsaid.items(), _MOST_SAID))
+            for held in now_said.values():
+                if held.outcome:
+                    given.outcomes.add(lease_id=held.id, outcome=held.outcome)
+                else:
+                    given.releases.append(held.id)
+            self._said.update(now_said)
+            for lease_id in now_said:
+                del self._unsaid[lease_id]
+            parts.append(given.SerializeToString())
+        if self._detached:
+            detached = [lease_id for lease_id, message in self._detached.items() if not message][:_MOST_SAID]
+            if detached:
+                parts.append(pb.SessionRequest(detaches=detached).SerializeToString())
+                self._detached.update(dict.fromkeys(detached, number))
+        if now >= self._keep_at and self._held:
+            parts.append(_KEEP_ALIVE)
+            self._keeping.append(now)
+            self._keep_at = now + self._pause()
+
+    def _pause(self) -> int:
+        return max(_TOO_OFTEN, min(self._interval, self._shortest // 3))
+
+    # --- what is heard ------------------------------------------------------------------------------------------
+
+    def welcomed(self, welcome: pb.Welcome) -> None:
+        """The daemon told its terms."""
+        if welcome.HasField("keep_alive"):
+            self._interval = welcome.keep_alive.ToNanoseconds()
+        self._outlives = welcome.on_disconnect.ToNanoseconds() if welcome.HasField("on_disconnect") else None
+
+    def hear(self, said: pb.SessionResponse) -> None:
+        """Take in what a message says of leases; its grants are told one by one, by `hold`."""
+        if said.handled and self._detached:
+            for lease_id in [each for each, message in self._detached.items() if 0 < message <= said.handled]:
+                del self._detached[lease_id]
+        for lease_id in said.released:
+            self._said.pop(lease_id, None)
+        for results in (said.results, said.ended):
+            for result in results:
+                self._told(result)
+        if said.HasField("welcome"):
+            self._kept_alive()
+        if said.kept_alive:
+            self._kept_alive()
+
+    def outlives(self, granted: pb.SessionGrant) -> int | None:
+        """How long a lease lives on when the stream ends."""
+        if granted.HasField("on_disconnect"):
+            return granted.on_disconnect.ToNanoseconds()
+        return None if granted.keeps else self._outlives
+
+    def hold(self, held: Held, length: int, *, since: int, firm: bool, heard_at: int, now: int) -> None:
+        """It was granted, and the daemon counts its length from ``since`` or later: for sure, if that is ``firm``."""
+        held.extend(since)
+        former = self._held.get(held.id)
+        if former is not None:
+            former.state = State.DETACHED  # adopted from ourselves
+        self._held[held.id] = held
+        self._look_at = min(self._look_at, held.until, heard_at + NOTICED + _relied_on(held.outlives))
+        if length < self._shortest or self._keep_at == NEVER:
+            self._shortest = min(self._shortest, length)
+            self._keep_at = min(self._keep_at, now + self._pause())
+        if not firm:
+            self._keep_at = now
+
+    def _told(self, result: pb.LeaseResult) -> None:
+        """What became of a lease, other than that it was given back as asked."""
+        if result.state == pb.LeaseResult.RENEWED:
+            held = self._held.get(result.lease_id)
+            if held is not None and self._keeping:
+                since = self._keeping[0]
+                held.shorten(result.remaining.ToNanoseconds(), since)
+                self._shortest = min(self._shortest, held.length or NEVER)
+                self._keep_at = min(self._keep_at, since + self._pause())
+            return
+        self._said.pop(result.lease_id, None)
+        held = self._held.pop(result.lease_id, None)
+        if held is not None:
+            self._lose(held, result.ended.reason if result.HasField("ended") else "unknown")
+
+    def _kept_alive(self) -> None:
+        """All that is held was renewed, when the oldest keep-alive under way came or later."""
+        if self._keeping:
+            since = self._keeping.popleft()
+            for held in self._held.values():
+                held.extend(since)
+            self._look_at = 0
+
+    def disconnected(self, now: int) -> None:
+        """The stream is gone."""
+        self._unsaid = {**self._said, **self._unsaid}
+        self._said = {}
+        self._detached = dict.fromkeys(self._detached, 0)
+        self._keeping.clear()
+        self._look_at = now
+
+    # --- time ---------------------------------------------------------------------------------------------------
+
+    def next_deadline(self, *, may_speak: bool) -> int:
+        """When `look` must be called or, if one may speak, something has to be said; `NEVER` when not at all."""
+        return min(self._look_at, self._keep_at if may_speak and self._held else NEVER)
+
+    def look(self, now: int, heard_at: int, *, connected: bool) -> None:
+        """Those past their deadline are lost, and so are those that the daemon may have taken for abandoned."""
+        if now < self._look_at:
+            return
+        first, shortest = NEVER, NEVER
+        alone = heard_at + (NOTICED if connected else 0)
+        for held in list(self._held.values()):
+            until = min(held.until, alone + _relied_on(held.outlives))
+            if until <= now:
+                del self._held[held.id]
+                self._lose(held, "unreachable")
+                # If it lives after all, nobody may keep it alive with the others.
+                self._unsaid[held.id] = held
+                continue
+            first = min(first, until)
+            shortest = min(shortest, held.length or NEVER)
+        if not self._held:
+            self._keep_at = NEVER
+        for given in (self._unsaid, self._said):
+            # These have ended by themselves by now: the daemon need not be told.
+            for held in list(given.values()):
+                if held.ends_at <= now:
+                    del given[held.id]
+                else:
+                    first = min(first, held.ends_at)
+        self._look_at, self._shortest = first, shortest
+
+    def _lose(self, held: Held, reason: str) -> None:
+        if held.state is State.HELD:  # and not just given back, which is on its way to us
+            held.state, held.reason = State.LOST, reason
+            self.losses.append(held)
+
+
+def _relied_on(outlives: int | None) -> int:
+    """For how long after the daemon may have seen us go a lease is still ours for sure."""
+    return NEVER if outlives is None else outlives - outlives // 10

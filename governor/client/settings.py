@@ -1,0 +1,129 @@
+"""What a client was made with, and the asks that follow from it.
+
+It knows defaults. It must never know who waits.
+"""
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from governor import __version__
+from governor.client import address
+from governor.client.asks import SECOND, Ask, Shape, bounded, claims_of, is_whole, nanos, words
+from governor.client.errors import GovernorError, UsageError
+from governor.client.held import Held
+from governor.client.link import Link, default_name
+
+Unavail = Literal["raise", "wait", "allow"]
+
+_LOG: Final = logging.getLogger("governor.client")
+# An outage is a line now and then, not one for each ask.
+_TOLD_EVERY: Final = 10 * SECOND
+
+
+class Settings:
+    """As the arguments of `Client` and `AsyncClient`."""
+
+    def __init__(self, address: str | None, name: str | None, labels: Mapping[str, str], unavailable: Unavail) -> None:
+        if unavailable not in {"raise", "wait", "allow"}:
+            raise UsageError(f'unavailable is "raise", "wait" or "allow", not {unavailable!r}')
+        bounded("name", [name or ""])
+        words(labels)
+        self._address = address
+        self._name = name
+        self._labels = labels
+        self.unavailable: Unavail = unavailable
+        self._told_at = -_TOLD_EVERY
+        self._shapes: dict[object, Shape] = {}
+        self._link: Link | None = None
+        self._links: dict[str, Link] = {}
+
+    @property
+    def link(self) -> Link:
+        """The way to the daemon; made when it is first needed, since the environment may change until then."""
+        if self._link is None:
+            made = Link(address.find(self._address), self._name or default_name(), self._labels, __version__)
+            # Threads that come at once all get the same.
+            self._link = self._links.setdefault("", made)
+        return self._link
+
+    def arguments(self) -> dict[str, object]:
+        """What makes another client like this one."""
+        return {
+            "address": self._address,
+            "name": self._name,
+            "labels": self._labels,
+            "unavailable": self.unavailable,
+        }
+
+    def ask(
+        self,
+        claims: str | Mapping[str, int],
+        permits: int | None,
+        *,
+        wait: float | None,
+        lease: float | None,
+        labels: Mapping[str, str] | None,
+    ) -> Ask:
+        """An ask, to be submitted. Raises UsageError."""
+        shape = self._shape(claims, permits, wait, lease, labels)
+        away = self.unavailable
+        return Ask(
+            shape,
+            _nobody,
+            time.monotonic_ns(),
+            patient=away == "wait" and shape.wait != 0,
+            fail_open=away == "allow",
+        )
+
+    def _shape(
+        self,
+        claims: str | Mapping[str, int],
+        permits: int | None,
+        wait: float | None,
+        lease: float | None,
+        labels: Mapping[str, str] | None,
+    ) -> Shape:
+        if not isinstance(claims, str) or labels:
+            return self._made(claims, permits, wait, lease, labels)
+        # Most asks are for one resource, from a few places in a program.
+        key = (claims, permits, wait, lease)
+        shape = self._shapes.get(key)
+        if shape is None:
+            shape = self._made(claims, permits, wait, lease, None)
+            if len(self._shapes) >= _MOST_SHAPES:
+                self._shapes.clear()
+            self._shapes[key] = shape
+        return shape
+
+    def _made(
+        self,
+        claims: str | Mapping[str, int],
+        permits: int | None,
+        wait: float | None,
+        lease: float | None,
+        labels: Mapping[str, str] | None,
+    ) -> Shape:
+        return Shape(claims_of(claims, permits), nanos("wait", wait), nanos("lease", lease), words(labels))
+
+    def adoption(self, lease_id: int) -> Ask:
+        """The wish to keep a lease alive. Raises UsageError."""
+        if not (is_whole(lease_id) and lease_id >= 1):
+            raise UsageError(f"a lease id is a whole number from 1, not {lease_id!r}")
+        return Ask(Shape(()), _nobody, time.monotonic_ns(), adopt=lease_id)
+
+    def let_through(self, error: GovernorError) -> None:
+        """Somebody goes on without a permit: count it, and say so now and then."""
+        self.link.let_through += 1
+        now = time.monotonic_ns()
+        if now - self._told_at >= _TOLD_EVERY:
+            self._told_at = now
+            _LOG.warning("%s; going on without permits, %d times so far", error, self.link.let_through)
+
+
+_MOST_SHAPES: Final = 256
+
+
+def _nobody(answer: Held | GovernorError) -> None:
+    raise AssertionError(f"nobody waits for {answer!r}")

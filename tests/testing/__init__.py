@@ -1,0 +1,1 @@
+"""The test kit: a daemon in the process, and its fixture."""
