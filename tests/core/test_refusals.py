@@ -3,6 +3,7 @@
 import pytest
 
 from governor.core.effects import Denied, LeaseState
+from governor.core.events import Seal
 from governor.core.types import MILLISECOND, SECOND, Claim, Nanos, Reason
 from tests.core.declared import DAY, rate_limit, semaphore
 from tests.core.play import Play
