@@ -111,7 +111,11 @@ class Daemon:
             self._notifier = stack.enter_context(Notifier(os.environ, os.getpid()))
             fence = FormerFence(self._state)
             store = Store(self._state, flush=config.durability is Durability.POWER)
+            # What is remembered is made in one go, and none of it is garbage.
+            gc.collect()
+            gc.disable()
             driver, restarted = self._resume(store, fence.reserved)
+            gc.enable()
             stack.callback(driver.close)
             stack.push_async_callback(self._journal.close)
             self._metrics = metrics = Metrics(driver.snapshot, version=__version__)
@@ -137,7 +141,6 @@ class Daemon:
             self._begin_to_serve(server)
             # What lives until the end need not be looked at by each collection. Leases and waiters are no garbage, and
             # the core makes no cycles; by default each few thousand of them would have all of them looked at again.
-            gc.collect()
             gc.freeze()
             gc.set_threshold(*_GC_THRESHOLDS)
             await self._stop.wait()

@@ -24,7 +24,7 @@ from governor.store import Store, Stored, StoreError
 BLOCK: Final = 1_000_000
 
 # How long the log grows before it is moved into the file, in bytes; and after how many transactions it is looked at.
-_LOG_BYTES: Final = 3_000_000
+_LOG_BYTES: Final = 6_000_000
 _LOOK: Final = 32
 # After a failure it is tried again, ever less often.
 _RETRY_S: Final = (0.1, 0.2, 0.5, 1.0)

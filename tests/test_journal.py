@@ -20,7 +20,7 @@ from governor.durability import Durability, OnStoreError
 from governor.journal import BLOCK, Journal
 from governor.restart import Restarted, go_on
 from governor.store import Batch, Store, Stored, StoreError
-from tests.fakes import FakeClock
+from governor.testing.clock import FakeClock
 
 LEASE: Nanos = 10 * SECOND
 GRACE: Nanos = 5 * SECOND

@@ -8,7 +8,7 @@ Whatever is wrong with a row is a ValueError that names it: nothing that was rea
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
@@ -29,6 +29,9 @@ PAST_COLUMNS: Final = "id, client, request_id, claims, reason, ended_at, waited"
 RESOURCE_COLUMNS: Final = "name, kind, spec, memory, at"
 
 Plain = tuple[int | str, ...]
+
+# How many texts of grants are kept, with what they mean: there are few, for as many leases as there are.
+_CACHED: Final = 1024
 
 
 @dataclass(slots=True)
@@ -64,7 +67,7 @@ def lease_row(held: Held, *, graced: bool) -> Plain:
         held.id,
         held.client,
         held.request_id,
-        _dumps([_grant_plain(grant, held.spent) for grant in held.grants]),
+        _grants_text(held),
         _dumps(dict(held.labels)) if held.labels else "{}",
         held.granted_for,
         held.granted_at,
@@ -82,10 +85,10 @@ def lease_of(row: Plain) -> LeaseRow:
 
 def _lease(row: Plain) -> LeaseRow:
     number, client, request_id, grants, labels, granted_for, granted_at, waited, deadline, orphaned, graced = row
-    plain = json.loads(str(grants))
+    held_grants, spent = _grants_of(str(grants))
     held = Held(
         id=LeaseId(_int(number)),
-        grants=tuple([_grant(grant) for grant in plain]),
+        grants=held_grants,
         deadline=_int(deadline),
         client=str(client),
         length=_int(granted_for),
@@ -95,7 +98,7 @@ def _lease(row: Plain) -> LeaseRow:
         granted_at=_int(granted_at),
         waited=_int(waited),
         orphaned=bool(orphaned),
-        spent=tuple([str(grant["resource"]) for grant in plain if grant.get("spent")]),
+        spent=spent,
     )
     return LeaseRow(held, bool(graced))
 
@@ -122,6 +125,26 @@ def _past(row: Plain) -> Past:
         _int(ended_at),
         _int(waited),
     )
+
+
+def _grants_text(held: Held) -> str:
+    """The same for most leases that hold no members: so many permits of one resource."""
+    grants = held.grants
+    if len(grants) == 1 and not grants[0].members and not held.spent and not grants[0].key:
+        return _permits_text(grants[0].resource, grants[0].permits)
+    return _dumps([_grant_plain(grant, held.spent) for grant in grants])
+
+
+@lru_cache(_CACHED)
+def _permits_text(resource: str, permits: int) -> str:
+    return _dumps([{"resource": resource, "permits": permits}])
+
+
+@lru_cache(_CACHED)
+def _grants_of(text: str) -> tuple[tuple[Grant, ...], tuple[str, ...]]:
+    plain = json.loads(text)
+    spent = [str(grant["resource"]) for grant in plain if grant.get("spent")]
+    return tuple([_grant(grant) for grant in plain]), tuple(spent)
 
 
 def _grant_plain(grant: Grant, spent: tuple[str, ...]) -> dict[str, object]:
@@ -215,5 +238,5 @@ def _int(plain: object) -> int:
     return plain
 
 
-def _dumps(plain: object) -> str:
-    return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
+# Made once: `json.dumps` would make one for each call that wants other separators than its own.
+_dumps: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
