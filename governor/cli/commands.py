@@ -14,6 +14,7 @@ from governor.cli.options import address_option, output_option, verbatim
 from governor.cli.release import release
 from governor.cli.renew import renew
 from governor.cli.serve import serve
+from governor.cli.state import state
 from governor.cli.status import status
 from governor.cli.version import version
 
@@ -42,5 +43,5 @@ def governor() -> None:
     """
 
 
-for command in (serve, check, schema, status, acquire, renew, release, health, version):
+for command in (serve, check, schema, status, acquire, renew, release, health, state, version):
     governor.add_command(command)

@@ -82,28 +82,20 @@ class Batch:
         """Each with its rows, in an order in which they do not undo one another."""
         if self.pause is not None:
             yield "UPDATE lease SET deadline = max(deadline + ?, ?)", [self.pause]
-        if self.gone:
-            first, last = min(self.gone)[0], max(self.gone)[0]
-            if last - first == len(self.gone) - 1 > 0:
-                # As a rule whoever was granted together is done together: one statement costs less than one for each.
-                yield _DROP_LEASES, [(first, last)]
-            else:
-                yield _DROP_LEASE, self.gone
-        if self.leases:
-            yield _PUT_LEASE, self.leases
-        if self.moved:
-            yield _MOVE_LEASE, self.moved
-        if self.gone_past:
-            yield _DROP_PAST, self.gone_past
-        if self.past:
-            yield _PUT_PAST, self.past
-        if self.gone_resources:
-            yield _DROP_RESOURCE, self.gone_resources
         if self.resources is not None:
             yield "DELETE FROM resource", [()]
-            yield _PUT_RESOURCE, self.resources
-        if self.memories:
-            yield _REMEMBER, self.memories
+        for statement, rows in (
+            (_DROP_LEASES, runs) if (runs := _run(self.gone)) else (_DROP_LEASE, self.gone),
+            (_PUT_LEASE, self.leases),
+            (_MOVE_LEASE, self.moved),
+            (_DROP_PAST, self.gone_past),
+            (_PUT_PAST, self.past),
+            (_DROP_RESOURCE, self.gone_resources),
+            (_PUT_RESOURCE, self.resources),
+            (_REMEMBER, self.memories),
+        ):
+            if rows:
+                yield statement, rows
         if self.reserved is not None:
             yield _RESERVE, [(self.reserved,)]
         if self.stamp is not None:
@@ -267,6 +259,13 @@ class Store:
 
     def _fail(self, what: str, error: Exception) -> NoReturn:
         raise store_error(self.path, what, error) from error
+
+
+def _run(ids: list[tuple[int]]) -> list[tuple[int, int]]:
+    """The first and the last, when all between are there, too: as a rule what was granted together ends together."""
+    if len(ids) > 1 and max(ids)[0] - min(ids)[0] == len(ids) - 1:
+        return [(min(ids)[0], max(ids)[0])]
+    return []
 
 
 def connect(path: Path, synchronous: str) -> sqlite3.Connection:

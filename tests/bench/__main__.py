@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from tests.bench import calls, engine, machine, process, state, session_handler
+from tests.bench import calls, engine, machine, process, session_handler, state
 from tests.bench.figures import Report
 
 _SECTIONS: Final[dict[str, Callable[[Report], None]]] = {

@@ -1,9 +1,13 @@
 """What outlives a daemon: it is killed and started anew, stopped and frozen, as a machine would do it."""
 
+import shutil
 import sqlite3
 import subprocess
 import time
 from contextlib import closing
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
 from signal import SIGCONT, SIGSTOP, SIGTERM
 
 import grpc
@@ -14,7 +18,7 @@ from governor.client import Client as Library
 from governor.v1 import governor_pb2 as pb
 from tests.e2e.client import Client, Refusal, ask
 from tests.e2e.conftest import Connect, Start
-from tests.e2e.process import Daemon, until
+from tests.e2e.process import COMMAND, Daemon, until
 
 YAML = """\
 restart_grace: 500ms
@@ -84,7 +88,7 @@ def test_the_library_keeps_its_leases_over_a_restart(start: Start) -> None:
             daemon = start(YAML)
             with Client(daemon.address) as other:
                 assert refused(other, "one").reason == "NONE_FREE"
-            until(lambda: daemon.metric("governor_lease_renewals_total", outcome="renewed") > 0, "it is back")
+            until(partial(_renewed, daemon), "it is back")
         assert not lease.lost
     with Client(daemon.address) as other:
         until(lambda: other.counts("one") == (0, 0), "it has been given back")
@@ -182,6 +186,39 @@ def test_power_serves_as_well(start: Start, connect: Connect) -> None:
     me.release(lease)
 
 
+@pytest.mark.skipif(shutil.which("faketime") is None, reason="needs faketime (Debian: apt-get install faketime)")
+@pytest.mark.parametrize("jump", ["+1h", "-1h"])
+def test_a_jump_of_the_wall_clock_changes_nothing(start: Start, connect: Connect, folder: Path, jump: str) -> None:
+    """No lease ends sooner or later for it, and nothing was a pause."""
+    clock = folder / "clock"
+    clock.write_text("+0")
+    command = ("faketime", "-f", "+0", *COMMAND)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {
+            "FAKETIME_TIMESTAMP_FILE": str(clock),
+            "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "DONT_FAKE_MONOTONIC": "1",
+        }.items():
+            patch.setenv(name, value)
+        daemon = start(YAML, command=command)
+    me = connect(daemon)
+    short, long = me.acquire("many", lease=2), me.acquire("one")
+    clock.write_text(jump)
+    assert me.renew(long.id)[0].state == pb.LeaseResult.RENEWED
+    assert me.counts("many") == (1, 0)
+    until(lambda: me.counts("many") == (0, 0), "it has expired, in its own time")
+    assert me.counts("one") == (1, 0)
+    assert daemon.metric("governor_pauses_seconds_total") == 0
+    with pytest.raises(grpc.RpcError):
+        me.release(short.id)
+    me.release(long.id)
+    written = sqlite3.connect(f"{(daemon.state / 'state.db').as_uri()}?mode=ro", uri=True)
+    with closing(written):
+        shown = datetime.fromisoformat(written.execute("SELECT written FROM meta").fetchone()[0])
+    assert abs((shown - datetime.now(UTC)).total_seconds()) > 1800, "the wall clock of the daemon did not jump"
+
+
 class TestAFullDisk:
     """Nothing can be written beyond what there is: as if a file system were full, but for this daemon alone."""
 
@@ -234,6 +271,10 @@ class TestAFullDisk:
         daemon.kill()
         me = connect(start("on_store_error: continue\n" + YAML))
         me.release(lease)
+
+
+def _renewed(daemon: Daemon) -> bool:
+    return daemon.metric("governor_lease_renewals_total", outcome="renewed") > 0
 
 
 def resize(daemon: Daemon, size: int) -> None:
