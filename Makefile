@@ -70,8 +70,8 @@ bench: .venv/dev.stamp
 
 # --- checks -----------------------------------------------------------------------------------------------------
 
-.PHONY: test format-check lint types imports proto-check test-core test-shells test-long
-test: format-check lint imports types proto-check test-core test-shells
+.PHONY: test format-check lint types imports proto-check test-core simulate test-shells test-long
+test: format-check lint imports types proto-check test-core simulate test-shells
 
 format-check: .venv/dev.stamp
 	@echo "== format"
@@ -97,6 +97,11 @@ proto-check: .venv/dev.stamp
 test-core: .venv/dev.stamp
 	@echo "== tests of the core, with coverage"
 	@$(py) -m pytest tests/core --cov --cov-report=term-missing:skip-covered $(PYTEST_ARGS)
+
+# As many worlds as fit: what befalls them follows from a seed, and a seed that finds something is kept.
+simulate: .venv/dev.stamp
+	@echo "== simulated worlds"
+	@$(py) -m tests.simulate --seconds 20
 
 test-shells: .venv/dev.stamp
 	@echo "== tests of everything else"
