@@ -10,12 +10,13 @@ Everything here is synchronous, so nothing comes between two moves of one messag
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from governor.core.effects import Denied, Granted, LeaseEnded, LeaseResult, LeaseState, Queued
 from governor.core.types import Claim, Denial, Ended, LeaseId, Nanos, Outcome, Reason, TicketId
 from governor.driver import Answer, Driver
 from governor.pace import Pace
+from governor.voice import Voice
 
 # How many asks of one session may wait. A program with more than that has lost count.
 MAX_WAITING: Final = 10_000
@@ -28,46 +29,6 @@ _NO_TICKET: Final = TicketId(0)
 # What a session knows of its lease: the op that it was asked for with (0: it was not, but adopted), the ticket of that
 # ask, and for how long a keep-alive is known to make it last.
 _Held = tuple[int, TicketId, Nanos]
-
-
-class Voice(Protocol):
-    """How a session's client is told. None of this may raise, or call back."""
-
-    def granted(self, op: int, granted: Granted, remaining: Nanos | None) -> None:
-        """It has what it asked for; ``remaining`` is how long, None if nothing was lent."""
-        ...
-
-    def refused(self, op: int, denial: Denial, *, waited: Nanos = 0, lease: LeaseId | None = None) -> None:
-        """It has not, and will not."""
-        ...
-
-    def crowded(self, op: int) -> None:
-        """It has not, since too many others of the same session wait."""
-        ...
-
-    def queued(self, op: int, ahead: int, expected: Nanos | None) -> None:
-        """It stands in line, with ``ahead`` others before it."""
-        ...
-
-    def released(self, leases: Sequence[LeaseId]) -> None:
-        """These were given back, as asked."""
-        ...
-
-    def result(self, result: LeaseResult) -> None:
-        """What else became of a lease that it named."""
-        ...
-
-    def ended(self, result: LeaseResult) -> None:
-        """A lease has ended that it did not give back."""
-        ...
-
-    def kept_alive(self) -> None:
-        """All its leases have been renewed."""
-        ...
-
-    def superseded(self) -> None:
-        """The same session speaks with another voice from now on."""
-        ...
 
 
 @dataclass(slots=True, frozen=True)

@@ -27,10 +27,11 @@ class AsyncClient:
     As `Client`: the same arguments, the same names.
 
     Example:
-        >>> gov = AsyncClient()
         >>> async def work():
-        ...     async with gov.acquire({"orders-db": 1, "payments-api": 3}, wait=5) as lease:
-        ...         return lease.id
+        ...     async with agov.acquire({"orders-db": 1, "payments-api": 3}, wait=5) as lease:
+        ...         return lease.permits
+        >>> asyncio.run(work())
+        4
     """
 
     def __init__(
@@ -67,11 +68,10 @@ class AsyncClient:
         """As `Client.acquire`, to be awaited or used in ``async with``.
 
         ``on_loss``: called with the lease, in the event loop, when it is lost; ``"cancel"`` cancels the task that
-        acquired it, and leaving the block raises `LeaseLost`.
+        acquired it, and leaving the block raises `LeaseLost`. ``on_queued``: called in the event loop, too.
         """
         ask = self._settings.ask(claims, permits, wait=wait, lease=lease, labels=labels)
-        if on_queued is not None:
-            ask.on_queued = on_queued
+        ask.on_queued = on_queued
         return Acquiring(self._settings, ask, on_loss)
 
     async def try_acquire(
@@ -83,7 +83,16 @@ class AsyncClient:
         labels: Mapping[str, str] | None = None,
         on_loss: OnLoss = None,
     ) -> AsyncLease | None:
-        """As `Client.try_acquire`."""
+        """As `Client.try_acquire`.
+
+        Example:
+            >>> async def work():
+            ...     if lease := await agov.try_acquire("orders-db"):
+            ...         async with lease:
+            ...             return "ours"
+            >>> asyncio.run(work())
+            'ours'
+        """
         try:
             return await self.acquire(claims, permits, wait=0, lease=lease, labels=labels, on_loss=on_loss)
         except NotGranted as refusal:
@@ -92,7 +101,16 @@ class AsyncClient:
             return None
 
     def adopt(self, lease_id: int, *, on_loss: OnLoss = None) -> "Acquiring":
-        """As `Client.adopt`, to be awaited or used in ``async with``."""
+        """As `Client.adopt`, to be awaited or used in ``async with``.
+
+        Example:
+            >>> async def work():
+            ...     number = (await agov.acquire("orders-db")).detach()
+            ...     async with agov.adopt(number) as lease:
+            ...         return lease.claims
+            >>> asyncio.run(work())
+            {'orders-db': 1}
+        """
         return Acquiring(self._settings, self._settings.adoption(lease_id), on_loss)
 
     def limit(
@@ -104,7 +122,20 @@ class AsyncClient:
         lease: float | None = None,
         on_loss: OnLoss = None,
     ) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Awaitable[T]]]:
-        """A decorator: each call of the coroutine function runs under a lease of its own."""
+        """A decorator: each call of the coroutine function runs under a lease of its own.
+
+        A call raises what `acquire` raises.
+
+        Raises:
+            UsageError: It is no coroutine function.
+
+        Example:
+            >>> @agov.limit("payments-api", wait=10)
+            ... async def charge(order):
+            ...     return f"charged {order}"
+            >>> asyncio.run(charge(7))
+            'charged 7'
+        """
 
         def decorate(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
             if not inspect.iscoroutinefunction(function):
@@ -120,7 +151,7 @@ class AsyncClient:
         return decorate
 
     async def close(self) -> None:
-        """Give back what is held, and hang up; the next ask begins anew."""
+        """Give back what is held, and hang up; waits for half a second at most. The next ask begins anew."""
         await asyncio.to_thread(self._settings.link.close)
 
     async def __aenter__(self) -> Self:

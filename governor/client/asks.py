@@ -22,6 +22,8 @@ PATIENCE: Final = 5 * SECOND
 LEAST: Final = SECOND
 # The daemon takes messages of 256 KiB.
 _MOST_BYTES: Final = 64 * 1024
+# What travels with each text, such as the number of permits.
+_BESIDE: Final = 16
 _MOST_PERMITS: Final = (1 << 63) - 1
 # Thirty years, in seconds: longer than any wait or lease, and short enough to be told in nanoseconds.
 _LONGEST: Final = 1e9
@@ -68,8 +70,9 @@ class Ask:
     patient: bool = False
     fail_open: bool = False
     adopt: int = 0
+    # It never blocks either.
     on_queued: OnQueued | None = None
-    # Where ``settle`` is called; None: in the client's own thread.
+    # Where ``settle`` and ``on_queued`` are called; None: in the client's own thread.
     loop: "asyncio.AbstractEventLoop | None" = None
     op: int = 0
     # The number of the message that it went in, on this connection; 0 while it waits to go.
@@ -142,11 +145,11 @@ def words(labels: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
 def bounded(what: str, texts: Sequence[str]) -> None:
     """Raise UsageError when these texts cannot travel. How long each may be is for the daemon to say."""
     try:
-        size = sum([len(text.encode()) for text in texts])
+        size = sum([len(text.encode()) + _BESIDE for text in texts])
     except UnicodeEncodeError as error:
         raise UsageError(f"{what}: {error.object!r} is no text: {error.reason}") from error
     if size > _MOST_BYTES:
-        raise UsageError(f"{what} are {size} bytes of text; at most {_MOST_BYTES} can be sent")
+        raise UsageError(f"{what} take {size} bytes; at most {_MOST_BYTES} can be sent, so say less")
 
 
 def nanos(name: str, seconds: float | None) -> int | None:

@@ -33,6 +33,13 @@ _MOST_GIVEN_UP: Final = 256
 # Of one message; the daemon takes twice as much, and one ask has at most half as much.
 _MOST_BYTES: Final = 128 * 1024
 _MOST_CANCELS: Final = 5_000
+# The answers to all that is under way must be less than the daemon lets lie unread, which is 16,384: a client that has
+# asked for more at once than it may be told is cut off, comes back, asks again, and is cut off again.
+_MOST_ASKS: Final = 1_000
+# More than a few are said in shares, so that we work on the answers to one while the daemon works on the next: with all
+# in one message, either would always wait for the other. A quarter more pairs a second for 64 tasks on two cores.
+_FEW_ASKS: Final = 24
+_SHARES: Final = 3
 # The statuses of a refusal that no repetition changes: INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED, OUT_OF_RANGE,
 # UNAUTHENTICATED. Of an adoption, NOT_FOUND and FAILED_PRECONDITION say that the lease is no more.
 _FOR_GOOD: Final = frozenset({3, 5, 7, 11, 16})
@@ -70,6 +77,8 @@ class Conversation:
         self._sent = self._handled = 0
         # When the daemon was last heard of, and when this connection was begun.
         self._heard_at = self._began_at = 0
+        # The same, on a stream on which it had greeted us: whoever sends us away knows no lease of ours.
+        self._assured_at = 0
         self._probed = False
         # Nobody gives up before this; it may be too early, never too late.
         self._give_up_at = NEVER
@@ -96,8 +105,10 @@ class Conversation:
             self._places_at = min(self._places_at, ask.asked_at)
 
     def cancel(self, ask: Ask) -> None:
-        """Nobody waits for this ask any more; what it was granted meanwhile is given back."""
-        if ask.held is not None:
+        """Nobody waits for this ask any more; what it was granted meanwhile is given back, what it adopted let go."""
+        if ask.held is not None and ask.adopt:
+            self.keeping.detach(ask.held)
+        elif ask.held is not None:
             ask.held.state = State.RELEASED
             self.keeping.release(ask.held)
         elif self._asks.pop(ask.op, None) is not None:
@@ -146,9 +157,10 @@ class Conversation:
                 self._answer(ask, Unavailable(why, address=self._address))
 
     def fail(self) -> None:
-        """Nothing can be done any more: nobody who waits may be left hanging."""
+        """Nothing can be done any more: nobody who waits may be left hanging, nor rely on what nobody keeps."""
         for ask in list(self._asks.values()):
             self._answer(ask, GovernorError("the client's thread failed; see the log"))
+        self.keeping.fail()
 
     # --- to the daemon ------------------------------------------------------------------------------------------
 
@@ -166,8 +178,7 @@ class Conversation:
         self._sent += 1
         parts: list[bytes] = []
         if first:
-            self._hello.held[:] = self.keeping.claimed
-            self.keeping.greet(now)
+            self._hello.held[:] = self.keeping.greet(self._sent, now)
             parts.append(pb.SessionRequest(hello=self._hello).SerializeToString())
         if self._cancels:
             parts.append(pb.SessionRequest(cancels=self._cancels[:_MOST_CANCELS]).SerializeToString())
@@ -188,10 +199,14 @@ class Conversation:
 
     def _say_asks(self, parts: list[bytes], now: int) -> None:
         unsent, size = self._unsent, sum([len(part) for part in parts])
-        while unsent and size < _MOST_BYTES:
+        # A hello brings all that is repeated: what a resumed session had and is not asked for with it is taken back.
+        most = _MOST_ASKS if self._sent == 1 else max(_FEW_ASKS, len(unsent) // _SHARES)
+        number = 0
+        while unsent and size < _MOST_BYTES and number < min(most, _MOST_ASKS):
             ask = unsent.popleft()
             if ask.given_up:
                 continue
+            number += 1
             ask.message = self._sent
             ask.sent_at = now
             if ask.adopt:
@@ -223,7 +238,12 @@ class Conversation:
 
     def heard(self, now: int) -> None:
         """Some sign of life came."""
+        # A process that was stopped finds what came meanwhile. Nothing says how old it is, so what the daemon may have
+        # taken for abandoned by now is lost, whatever is read next.
+        self.keeping.look(now, self._assured_at, connected=self._welcome)
         self._heard_at = now
+        if self._welcome:
+            self._assured_at = now
         self._probed = False
 
     def hear(self, message: bytes, now: int) -> None:
@@ -237,6 +257,7 @@ class Conversation:
         if said.HasField("welcome"):
             self._hello.resume = said.welcome.session
             self._welcome = True
+            self._assured_at = self._heard_at
             self._trouble = ""
             self.keeping.welcomed(said.welcome)
         for granted in said.grants:
@@ -273,7 +294,7 @@ class Conversation:
             # one that was sent twice we do not know since when it waited: a keep-alive makes its deadline firm.
             firm = not (waited and ask.repeated)
             since = ask.sent_at + waited if firm else now
-            self.keeping.hold(held, length, since=since, firm=firm, heard_at=self._heard_at, now=now)
+            self.keeping.hold(held, length, since=since, firm=firm, heard_at=self._assured_at, now=now)
         self.answers.append((ask, held))
 
     def _refused(self, refusal: pb.SessionRefusal) -> None:
@@ -316,7 +337,10 @@ class Conversation:
     def _leave(self, ask: Ask) -> None:
         """Nobody waits for it any more: have it leave the line, or never get there."""
         ask.given_up = True
-        if ask.message:
+        if ask.message and ask.adopt:
+            # Not given back: it is as if nobody had tried, and whoever tries again finds it.
+            self.keeping.let_go(ask.adopt)
+        elif ask.message:
             self._cancels.append(ask.op)
         elif len(self._unsent) > 2 * len(self._asks) + _MOST_GIVEN_UP:
             # It is skipped when its turn comes, but that may take as long as the daemon is away.
@@ -336,7 +360,7 @@ class Conversation:
 
     def tick(self, now: int) -> tuple[bool, bool]:
         """Do what is due: whether to ask for a sign of life, and whether to give this connection up."""
-        self.keeping.look(now, self._heard_at, connected=self._welcome)
+        self.keeping.look(now, self._assured_at, connected=self._welcome)
         if now >= self._give_up_at:
             self._look_at_asks(now)
         if not self._open or not self.busy:

@@ -44,8 +44,15 @@ class LeaseLost(GovernorError):  # noqa: N818 - as above
 
     Attributes:
         lease: The lease's id.
-        reason: ``expired``, ``revoked``, ``disconnected``, ``released`` (by somebody else), ``unknown``, or
-            ``unreachable``: the daemon could not be reached in time to keep it.
+        reason: ``expired``, ``revoked``, ``disconnected``, ``released`` (by somebody else), ``unknown``;
+            ``unreachable``: the daemon could not be reached in time to keep it; or ``unclaimed``: this process held
+            more than 10,000 when the connection broke, which is more than it can come back for.
+
+    Example:
+        >>> raise LeaseLost("lease 7 on orders-db is lost: revoked", lease=7, reason="revoked")
+        Traceback (most recent call last):
+        ...
+        governor.client.errors.LeaseLost: lease 7 on orders-db is lost: revoked
     """
 
     def __init__(self, message: str, *, lease: int, reason: str) -> None:
@@ -59,6 +66,12 @@ class Unavailable(GovernorError):  # noqa: N818 - as above
 
     Attributes:
         address: Where it was looked for.
+
+    Example:
+        >>> raise Unavailable("no governor daemon at db1:7411: Connection refused", address="db1:7411")
+        Traceback (most recent call last):
+        ...
+        governor.client.errors.Unavailable: no governor daemon at db1:7411: Connection refused
     """
 
     def __init__(self, message: str, *, address: str) -> None:
@@ -67,7 +80,15 @@ class Unavailable(GovernorError):  # noqa: N818 - as above
 
 
 class UsageError(GovernorError):
-    """The program asked for something that makes no sense; it must be changed."""
+    """The program asked for something that makes no sense; it must be changed.
+
+    Example:
+        >>> from governor import Client
+        >>> Client().acquire("orders-db", permits=0)
+        Traceback (most recent call last):
+        ...
+        governor.client.errors.UsageError: orders-db: permits are a whole number from 1, not 0
+    """
 
 
 def _made_again(

@@ -20,9 +20,10 @@ NOTICED: Final = 4 * SECOND
 
 _OFTEN_ENOUGH: Final = 10 * SECOND
 _TOO_OFTEN: Final = SECOND // 20
-# So many ids fit into one message. Who holds more loses the rest when a connection breaks.
-_MOST_CLAIMED: Final = 20_000
-_MOST_SAID: Final = 5_000
+# In one message. Who holds more loses the rest when a connection breaks. Each may be answered by its end, and all
+# answers to what is under way must be less than the daemon lets lie unread.
+_MOST_CLAIMED: Final = 10_000
+_MOST_SAID: Final = 2_000
 _KEEP_ALIVE: Final = pb.SessionRequest(keep_alive=True).SerializeToString()
 
 
@@ -37,8 +38,8 @@ class Keeping:
         self._said: dict[int, Held] = {}
         # Let go by the program, with the number of the message that says so; 0 while none does.
         self._detached: dict[int, int] = {}
-        # When the keep-alives under way were sent, oldest first; the hello counts as one.
-        self._keeping: deque[int] = deque()
+        # The keep-alives under way, oldest first: the message each is in, and when that was sent. The hello is one.
+        self._keeping: deque[tuple[int, int]] = deque()
         self._keep_at = NEVER
         self._shortest = NEVER
         self._interval = _OFTEN_ENOUGH
@@ -54,11 +55,6 @@ class Keeping:
     def busy(self) -> bool:
         """Whether anything depends on the daemon, or has yet to reach it."""
         return bool(self._held or self._unsaid or self._said or self._detached)
-
-    @property
-    def claimed(self) -> list[int]:
-        """The leases that are ours: those given back or let go are so until the daemon knows it."""
-        return [*self._held, *self._unsaid, *self._detached][:_MOST_CLAIMED]
 
     # --- what the program does ----------------------------------------------------------------------------------
 
@@ -81,6 +77,18 @@ class Keeping:
             held.state = State.DETACHED
             self._detached[held.id] = 0
 
+    def let_go(self, lease_id: int) -> None:
+        """Somebody gave up adopting it: it is nobody's, unless it is held."""
+        if lease_id not in self._held:
+            self._detached[lease_id] = 0
+
+    def fail(self) -> None:
+        """Nobody keeps them alive any more."""
+        for held in self._held.values():
+            self._lose(held, "unreachable")
+        self._unsaid.update(self._held)
+        self._held.clear()
+
     def disown(self) -> None:
         """Another process has all of them: we are a fork of it."""
         for held in [*self._held.values(), *self._unsaid.values(), *self._said.values()]:
@@ -94,9 +102,17 @@ class Keeping:
             return True
         return bool(self._detached) and 0 in self._detached.values()
 
-    def greet(self, now: int) -> None:
-        """A hello goes out that names what is `claimed`."""
-        self._keeping.append(now)
+    def greet(self, number: int, now: int) -> list[int]:
+        """A hello goes out in the message of this number: the leases to claim, since they are ours.
+
+        Those given back or let go are so until the daemon knows it. Held ones beyond what a message can say are lost.
+        """
+        self._keeping.append((number, now))
+        for held in list(islice(self._held.values(), _MOST_CLAIMED, None)):
+            # The daemon takes back what is not claimed, and would say no more of it.
+            del self._held[held.id]
+            self._lose(held, "unclaimed")
+        return [*self._held, *self._unsaid, *self._detached][:_MOST_CLAIMED]
 
     def say(self, parts: list[bytes], number: int, now: int) -> None:
         """Add what there is to say to the message of this number."""
@@ -119,7 +135,7 @@ class Keeping:
                 self._detached.update(dict.fromkeys(detached, number))
         if now >= self._keep_at and self._held:
             parts.append(_KEEP_ALIVE)
-            self._keeping.append(now)
+            self._keeping.append((number, now))
             self._keep_at = now + self._pause()
 
     def _pause(self) -> int:
@@ -135,18 +151,13 @@ class Keeping:
 
     def hear(self, said: pb.SessionResponse) -> None:
         """Take in what a message says of leases; its grants are told one by one, by `hold`."""
-        if said.handled and self._detached:
-            for lease_id in [each for each, message in self._detached.items() if 0 < message <= said.handled]:
-                del self._detached[lease_id]
         for lease_id in said.released:
             self._said.pop(lease_id, None)
         for results in (said.results, said.ended):
             for result in results:
                 self._told(result)
-        if said.HasField("welcome"):
-            self._kept_alive()
-        if said.kept_alive:
-            self._kept_alive()
+        if said.handled:
+            self._done(said.handled)
 
     def outlives(self, granted: pb.SessionGrant) -> int | None:
         """How long a lease lives on when the stream ends."""
@@ -173,7 +184,7 @@ class Keeping:
         if result.state == pb.LeaseResult.RENEWED:
             held = self._held.get(result.lease_id)
             if held is not None and self._keeping:
-                since = self._keeping[0]
+                _, since = self._keeping[0]
                 held.shorten(result.remaining.ToNanoseconds(), since)
                 self._shortest = min(self._shortest, held.length or NEVER)
                 self._keep_at = min(self._keep_at, since + self._pause())
@@ -183,10 +194,17 @@ class Keeping:
         if held is not None:
             self._lose(held, result.ended.reason if result.HasField("ended") else "unknown")
 
-    def _kept_alive(self) -> None:
-        """All that is held was renewed, when the oldest keep-alive under way came or later."""
-        if self._keeping:
-            since = self._keeping.popleft()
+    def _done(self, handled: int) -> None:
+        """So many of our messages are done: what they let go is gone, and what we hold was renewed by the last of them.
+
+        By their number, since the daemon says ``kept_alive`` once however many keep-alives it has done by then.
+        """
+        for lease_id in [each for each, message in self._detached.items() if 0 < message <= handled]:
+            del self._detached[lease_id]
+        since: int | None = None
+        while self._keeping and self._keeping[0][0] <= handled:
+            _, since = self._keeping.popleft()
+        if since is not None:
             for held in self._held.values():
                 held.extend(since)
             self._look_at = 0

@@ -29,6 +29,11 @@ class Lease:
 
     Use it as a block, or call `release`. It is kept alive in the background for as long as the process lives. Leaving
     the block gives it back and does not wait for the daemon; when it was lost meanwhile, leaving raises `LeaseLost`.
+
+    Example:
+        >>> with gov.acquire("orders-db") as lease:
+        ...     print(lease.member.id, lease.permits, lease.remaining > 20, lease.lost)
+        primary 1 True False
     """
 
     __slots__ = ("__weakref__", "_held", "_link")
@@ -97,7 +102,13 @@ class Lease:
         return self._held is not None and self._held.state is not State.HELD
 
     def check(self) -> None:
-        """Raise `LeaseLost` if it is lost: for long work, between two steps."""
+        """Raise `LeaseLost` if it is lost: for long work, between two steps.
+
+        Example:
+            >>> with gov.acquire("orders-db") as lease:
+            ...     for step in ("read", "write"):
+            ...         lease.check()
+        """
         held = self._held
         if held is not None and held.state is State.LOST:
             names = ", ".join([name for name, _ in held.claims])
@@ -111,6 +122,12 @@ class Lease:
 
         Raises:
             UsageError: There is no such outcome.
+
+        Example:
+            >>> lease = gov.acquire("orders-db")
+            >>> lease.release("ok")
+            >>> lease.ended
+            True
         """
         held = self._held
         code = _OUTCOMES.get(outcome)
@@ -127,7 +144,11 @@ class Lease:
         """Have it outlive this block and this process: nobody keeps it alive, until somebody adopts it.
 
         Returns:
-            Its id, for `Client.adopt` here or in another process.
+            Its id, for `Client.adopt` here or in another process; 0 when not granted.
+
+        Example:
+            >>> number = gov.acquire("orders-db").detach()
+            >>> gov.adopt(number).release()
         """
         held = self._held
         self._stop_watching()

@@ -1,6 +1,6 @@
 """The client's own thread: a socket, a conversation on it, and everything that has to happen in time.
 
-It knows sockets, the clock, and how to come back after a connection broke. It must never run code of the program: what
+It knows sockets, the clock, and when to come back after a connection broke. It must never run code of the program: what
 is to be told goes to those who wait, or to their event loop, and a callback gets a thread of its own.
 
 The thread alone touches the conversation. Others put what they want into ``inbox``, which is safe without a lock, and
@@ -13,25 +13,23 @@ import contextlib
 import errno
 import logging
 import os
-import random
 import select
 import socket
-import sys
 import threading
 import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
-from functools import partial
-from pathlib import Path
 from secrets import token_hex
 from typing import Final
 
-from governor.client.address import Address, Candidate
+from governor.client.address import Address
 from governor.client.asks import SECOND, Ask
-from governor.client.conversation import Answer, Conversation
+from governor.client.conversation import Conversation
+from governor.client.dial import Dial
 from governor.client.held import Held
 from governor.client.stream import Ended, Stream
+from governor.client.telling import tell
 
 _LOG: Final = logging.getLogger("governor.client")
 
@@ -40,8 +38,6 @@ _PATH: Final = "/governor.v1.Governor/Session"
 _LASTED: Final = SECOND
 # How long a connection may take to come about, and the daemon to greet us on it.
 _PATIENCE: Final = 5 * SECOND
-_FIRST_PAUSE: Final = SECOND // 20
-_LONGEST_PAUSE: Final = 2 * SECOND
 # A session that nothing has depended on for so long is ended, and its thread; the next ask begins anew.
 _IDLE: Final = 60 * SECOND
 _CHUNK: Final = 256 * 1024
@@ -75,7 +71,8 @@ class Link:
         self.inbox: deque[Work] = deque()
         # What event loops ask for in their current turn.
         self._gathered: dict[asyncio.AbstractEventLoop, list[Work]] = {}
-        self._lock = threading.Lock()
+        # Of the same thread again when a signal handler, or what the garbage collector runs, comes in between.
+        self._lock = threading.RLock()
         self._thread: threading.Thread | None = None
         self._asleep = False
         self._closing = False
@@ -87,10 +84,7 @@ class Link:
         # Whether the daemon took anything, and when it greeted us; 0 while it has not.
         self._taken = False
         self._greeted_at = 0
-        # The addresses that are left to try, if this one fails.
-        self._candidates: deque[Candidate] = deque()
-        self._pause = 0
-        self._tried_at = self._next_try = 0
+        self._dial = Dial(self.address)
         self._busy_at = time.monotonic_ns()
         self._poll = select.poll()
         self._talk = Conversation(
@@ -127,24 +121,41 @@ class Link:
         if self._thread is None:
             with self._lock:
                 if self._thread is None:
-                    self._wake_out, self._wake_in = socket.socketpair()
-                    for end in (self._wake_out, self._wake_in):
-                        end.setblocking(False)  # noqa: FBT003
-                    self._poll.register(self._wake_out, select.POLLIN)
-                    self._thread = threading.Thread(target=self._run, name="governor-client", daemon=True)
-                    self._thread.start()
+                    self._start()
         self._asleep = False
         with contextlib.suppress(BlockingIOError, AttributeError, OSError):
             self._wake_in.send(b"\0")  # type: ignore[union-attr]  # None only when the thread has just ended
 
+    def _start(self) -> None:
+        """Start the thread, or change nothing: whoever takes one to run that does not would wait without end."""
+        poll, ends = select.poll(), socket.socketpair()
+        try:
+            for end in ends:
+                end.setblocking(False)  # noqa: FBT003
+            poll.register(ends[0], select.POLLIN)
+            thread = threading.Thread(target=self._run, name="governor-client", daemon=True)
+            self._poll, self._wake_out, self._wake_in, self._thread = poll, *ends, thread
+            thread.start()
+        except BaseException:
+            # If it runs for all that, as after Ctrl-C, it finds that it is not the one.
+            self._thread = self._wake_out = self._wake_in = None
+            for end in ends:
+                end.close()
+            raise
+
     def close(self, farewell: float = _FAREWELL) -> None:
         """Give everything back and hang up; waits ``farewell`` seconds at most. The next ask begins anew."""
+        thread = self.leave()
+        if thread is not None:
+            thread.join(farewell)
+
+    def leave(self) -> threading.Thread | None:
+        """Give everything back and hang up, soon; the thread that ends when that is done, if it can be waited for."""
         thread = self._thread
         if thread is None:
-            return
+            return None
         self.submit(self._give_all_back)
-        if thread is not threading.current_thread():
-            thread.join(farewell)
+        return None if thread is threading.current_thread() else thread
 
     def forked(self) -> None:
         """We are the child of a fork: hang up without a word, and forget what our parent holds."""
@@ -162,18 +173,20 @@ class Link:
     # --- the thread ---------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        with self._lock:
+            if self._thread is not threading.current_thread():
+                return
         try:
             while not self._done():
                 self._turn()
         except BaseException:  # noqa: BLE001 - whatever it is, nobody who waits may be left hanging
             _LOG.exception("the client's thread failed; this is a bug of governor")
             self._talk.fail()
-            self._deliver()
+            tell(self._talk)
         finally:
             with self._lock:
                 self._hang_up()
-                self._candidates.clear()
-                self._pause = 0
+                self._dial.forget()
                 for end in (self._wake_in, self._wake_out):
                     if end is not None:
                         end.close()
@@ -199,14 +212,13 @@ class Link:
             if isinstance(work, Ask):
                 self._closing = False
                 if not work.patient:
-                    # Whoever does not wait for a daemon that is away is told so soon.
-                    self._next_try = min(self._next_try, self._tried_at + _FIRST_PAUSE)
+                    self._dial.hurry()
                 talk.ask(work)
             elif isinstance(work, Held):
                 talk.keeping.release(work)
             else:
                 work(talk)
-        if self._stream is None and talk.busy and not self._closing and now >= self._next_try:
+        if self._stream is None and talk.busy and not self._closing and now >= self._dial.next_try:
             self._connect(now)
         probe, give_up = talk.tick(now)
         try:
@@ -215,7 +227,7 @@ class Link:
                 self._say(now, probe=probe)
         except Ended as ended:
             self._broken(ended, now)
-        self._deliver()
+        tell(self._talk)
         self._wait(now)
 
     def _wait(self, now: int) -> None:
@@ -228,10 +240,10 @@ class Link:
         if self._connecting_until:
             dues.append(self._connecting_until)
         if self._stream is None and self._talk.busy:
-            dues.append(self._next_try)
+            dues.append(self._dial.next_try)
         timeout = max(0, -((now - min(dues)) // 1_000_000)) if dues else None
         self._asleep = True
-        if self.inbox or self._talk.answers:
+        if self.inbox or self._talk.answers or (self._closing and self._done()):
             self._asleep = False
             timeout = 0
         events = self._poll.poll(timeout)
@@ -255,30 +267,17 @@ class Link:
 
     def _connect(self, now: int) -> None:
         """Begin to connect; how it went shows when the socket is ready."""
-        self._tried_at = now
-        why = "no such host"
         try:
-            if not self._candidates:
-                self._candidates.extend(self.address.candidates())
-            while self._candidates:
-                sock, code = _begin(*self._candidates.popleft())
-                if code == errno.EAGAIN:  # of a unix socket: the daemon is there, and takes nobody in just now
-                    self._next_try = now + _FIRST_PAUSE
-                    return
-                if sock is None:
-                    why = os.strerror(code)
-                    continue
-                self._socket = sock
-                self._stream = Stream(_PATH, self.address.authority, f"governor-python/{self._version}")
-                self._connecting_until = now + _PATIENCE
-                self._poll.register(sock, select.POLLIN | select.POLLOUT)
-                self._talk.connected(now)
-                return
-        except OSError as error:
-            why = error.strerror or str(error)
-        except ValueError as error:  # a name that can be no host, or no path
-            why = str(error)
-        self._broken(Ended(None, why), now)
+            sock = self._dial.begin(now)
+        except Ended as ended:
+            self._broken(ended, now)
+            return
+        if sock is not None:
+            self._socket = sock
+            self._stream = Stream(_PATH, self.address.authority, f"governor-python/{self._version}")
+            self._connecting_until = now + _PATIENCE
+            self._poll.register(sock, select.POLLIN | select.POLLOUT)
+            self._talk.connected(now)
 
     def _check(self, now: int, *, silent: bool) -> None:
         """Raise Ended if it has become pointless to wait for this connection."""
@@ -332,23 +331,17 @@ class Link:
             if not self._greeted_at:
                 self._greeted_at = now
                 self._connecting_until = 0
-                self._candidates.clear()
+                self._dial.reached()
         stream.check()
 
     def _broken(self, ended: Ended, now: int) -> None:
         """The connection is no more; try again after a while, if anything depends on it."""
         greeted_at, taken = self._greeted_at, self._taken
-        first_time = not self._pause
+        first_time = self._dial.first_time
         self._hang_up()
         self._talk.disconnected(now)
-        if self._candidates:
-            self._next_try = now
+        if self._dial.goes_on(now, lasted=greeted_at > 0 and now - greeted_at >= _LASTED):
             return
-        if greeted_at and now - greeted_at >= _LASTED:
-            self._pause, self._next_try = 0, now
-        else:
-            self._pause = min(_LONGEST_PAUSE, self._pause * 2 or _FIRST_PAUSE)
-            self._next_try = now + int(self._pause * random.uniform(0.5, 1))  # noqa: S311
         if greeted_at:
             if self._talk.busy:
                 _LOG.info("%s: %s; coming back", self.address, ended.message)
@@ -369,75 +362,6 @@ class Link:
         self._greeted_at = 0
         self._connecting_until = 0
 
-    # --- to those who wait --------------------------------------------------------------------------------------
-
-    def _deliver(self) -> None:
-        talk = self._talk
-        if talk.answers:
-            answers, talk.answers = talk.answers, []
-            self._answer(answers)
-        if talk.places:
-            places, talk.places = talk.places, []
-            for ask, ahead, expected in places:
-                if ask.on_queued is not None:
-                    _call(partial(ask.on_queued, ahead, expected))
-        if talk.keeping.losses:
-            losses, talk.keeping.losses = talk.keeping.losses, []
-            for held in losses:
-                _LOG.warning("lease %d on %s is lost: %s", held.id, ", ".join(n for n, _ in held.claims), held.reason)
-                _call(held.tell_loss)
-
-    def _answer(self, answers: list[tuple[Ask, Answer]]) -> None:
-        by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Ask, Answer]]] = {}
-        for ask, answer in answers:
-            loop = ask.loop
-            if loop is None:
-                ask.settle(answer)
-            else:
-                by_loop.setdefault(loop, []).append((ask, answer))
-        for loop, settled in by_loop.items():
-            try:
-                loop.call_soon_threadsafe(_settle, settled)
-            except RuntimeError:  # the loop is closed, and nobody waits there
-                for _, answer in settled:
-                    if isinstance(answer, Held):
-                        self._talk.keeping.release(answer)
-
-
-def _settle(settled: list[tuple[Ask, Answer]]) -> None:
-    for ask, answer in settled:
-        ask.settle(answer)
-
-
-def _call(told: Callable[[], None]) -> None:
-    """Tell the program something. Whatever it does about it, this thread goes on."""
-    try:
-        told()
-    except Exception:  # noqa: BLE001 - it is the program's
-        _LOG.exception("the program failed when it was told something")
-
-
-def _begin(family: socket.AddressFamily, where: str | tuple[str, int]) -> tuple[socket.socket | None, int]:
-    """A socket that is about to connect, or None and why not. Raises OSError or ValueError when it cannot even try."""
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        sock.setblocking(False)  # noqa: FBT003
-        if family != socket.AF_UNIX:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        code = sock.connect_ex(where)
-    except BaseException:
-        sock.close()
-        raise
-    if code in {0, errno.EINPROGRESS}:
-        return sock, code
-    sock.close()
-    return None, code
-
-
-def default_name() -> str:
-    """What a program is called unless it says so: the name of its script."""
-    return Path(sys.argv[0] if sys.argv and sys.argv[0] not in {"", "-c", "-m"} else "python").name[:_MOST_NAME]
-
 
 # --- forks ------------------------------------------------------------------------------------------------------
 
@@ -454,5 +378,8 @@ os.register_at_fork(after_in_child=_after_fork)
 
 @atexit.register
 def _farewell() -> None:
-    for link in list(_links):
-        link.close()
+    # All at once: a program with many clients ends as soon as one with one, also when the daemon is away.
+    until = time.monotonic() + _FAREWELL
+    for thread in [link.leave() for link in list(_links)]:
+        if thread is not None:
+            thread.join(max(0.0, until - time.monotonic()))

@@ -4,22 +4,27 @@ It knows defaults. It must never know who waits.
 """
 
 import logging
+import sys
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final, Literal
 
 from governor import __version__
-from governor.client import address
+from governor.client.address import find
 from governor.client.asks import SECOND, Ask, Shape, bounded, claims_of, is_whole, nanos, words
 from governor.client.errors import GovernorError, UsageError
 from governor.client.held import Held
-from governor.client.link import Link, default_name
+from governor.client.link import Link
 
 Unavail = Literal["raise", "wait", "allow"]
 
 _LOG: Final = logging.getLogger("governor.client")
 # An outage is a line now and then, not one for each ask.
 _TOLD_EVERY: Final = 10 * SECOND
+_MOST_SHAPES: Final = 256
+# Characters, of up to four bytes each; the daemon takes 256 bytes.
+_MOST_NAME: Final = 60
 
 
 class Settings:
@@ -43,7 +48,7 @@ class Settings:
     def link(self) -> Link:
         """The way to the daemon; made when it is first needed, since the environment may change until then."""
         if self._link is None:
-            made = Link(address.find(self._address), self._name or default_name(), self._labels, __version__)
+            made = Link(find(self._address), self._name or _default_name(), self._labels, __version__)
             # Threads that come at once all get the same.
             self._link = self._links.setdefault("", made)
         return self._link
@@ -122,8 +127,10 @@ class Settings:
             _LOG.warning("%s; going on without permits, %d times so far", error, self.link.let_through)
 
 
-_MOST_SHAPES: Final = 256
-
-
 def _nobody(answer: Held | GovernorError) -> None:
     raise AssertionError(f"nobody waits for {answer!r}")
+
+
+def _default_name() -> str:
+    """What a program is called unless it says so: the name of its script."""
+    return Path(sys.argv[0] if sys.argv and sys.argv[0] not in {"", "-c", "-m"} else "python").name[:_MOST_NAME]

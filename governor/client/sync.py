@@ -5,8 +5,8 @@ It knows how a thread waits. It must never know how an answer comes.
 
 import functools
 import inspect
-import threading
 from collections.abc import Callable, Mapping
+from queue import SimpleQueue
 from types import TracebackType
 from typing import ParamSpec, Self, TypeVar, cast
 
@@ -18,6 +18,9 @@ from governor.client.settings import Settings, Unavail
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+# How many come before an ask in line, and the seconds that it is likely to take yet.
+_Place = tuple[int, float | None]
 
 
 class Client:
@@ -82,8 +85,8 @@ class Client:
             lease: Seconds for which it is lent if this process dies; None: as the resource says.
             labels: Free words about this ask, kept with its lease.
             on_loss: Called with the lease, in a thread of its own, when it is lost.
-            on_queued: Called about once a second while in line with how many come before, and the seconds it is
-                likely to take yet (None: not known). It must be quick: it holds up the client's thread.
+            on_queued: Called about once a second while in line, in this thread, with how many come before and the
+                seconds that it is likely to take yet (None: not known). What it raises ends the wait.
 
         Returns:
             The lease: use it as a block, or release it.
@@ -94,12 +97,11 @@ class Client:
             UsageError: The ask makes no sense.
 
         Example:
-            >>> with gov.acquire("orders-db", wait=5) as lease:  # doctest: +SKIP
+            >>> with gov.acquire("orders-db", wait=5) as lease:
             ...     connect(lease.member.attributes["endpoint"])
         """
         ask = self._settings.ask(claims, permits, wait=wait, lease=lease, labels=labels)
-        ask.on_queued = on_queued
-        return self._wait(ask, on_loss)
+        return self._wait(ask, on_loss, on_queued)
 
     def try_acquire(
         self,
@@ -116,6 +118,12 @@ class Client:
             NotGranted: It will never be.
             Unavailable: The daemon cannot be reached.
             UsageError: The ask makes no sense.
+
+        Example:
+            >>> if lease := gov.try_acquire("orders-db"):
+            ...     with lease:
+            ...         print("ours")
+            ours
         """
         try:
             return self.acquire(claims, permits, wait=0, lease=lease, labels=labels, on_loss=on_loss)
@@ -127,9 +135,20 @@ class Client:
     def adopt(self, lease_id: int, *, on_loss: Callable[[Lease], None] | None = None) -> Lease:
         """Keep alive, and give back, a lease that was detached here or elsewhere.
 
+        Args:
+            lease_id: What `Lease.detach` returned.
+            on_loss: As of `acquire`.
+
         Raises:
             LeaseLost: It has ended, or never was.
-            Unavailable: The daemon cannot be reached.
+            Unavailable: The daemon cannot be reached; the lease is as it was.
+            UsageError: It is no lease id.
+
+        Example:
+            >>> number = gov.acquire("orders-db").detach()
+            >>> with gov.adopt(number) as lease:
+            ...     lease.claims
+            {'orders-db': 1}
         """
         return self._wait(self._settings.adoption(lease_id), on_loss)
 
@@ -142,16 +161,27 @@ class Client:
         lease: float | None = None,
         on_loss: Callable[[Lease], None] | None = None,
     ) -> Callable[[Callable[P, T]], Callable[P, T]]:
-        """A decorator: each call of the function is made under a lease of its own.
+        """A decorator: each call of the function is made under a lease of its own, with the arguments of `acquire`.
+
+        A call raises what `acquire` raises.
+
+        Raises:
+            UsageError: It is a coroutine function, or one that yields: it would have given back the lease before it
+                began to run.
 
         Example:
-            >>> @gov.limit("payments-api", wait=10)  # doctest: +SKIP
-            ... def charge(order): ...
+            >>> @gov.limit("payments-api", wait=10)
+            ... def charge(order):
+            ...     return f"charged {order}"
+            >>> charge(7)
+            'charged 7'
         """
 
         def decorate(function: Callable[P, T]) -> Callable[P, T]:
             if inspect.iscoroutinefunction(function):
                 raise UsageError(f"{function.__qualname__} is a coroutine function: limit it by an AsyncClient")
+            if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+                raise UsageError(f"{function.__qualname__} yields: acquire within it, for as long as it is to be held")
 
             @functools.wraps(function)
             def limited(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -163,31 +193,28 @@ class Client:
         return decorate
 
     def close(self) -> None:
-        """Give back what is held, and hang up; the next ask begins anew."""
+        """Give back what is held, and hang up; waits for half a second at most. The next ask begins anew."""
         self._settings.link.close()
 
-    def _wait(self, ask: Ask, on_loss: Callable[[Lease], None] | None) -> Lease:
+    def _wait(self, ask: Ask, on_loss: Callable[[Lease], None] | None, on_queued: OnQueued | None = None) -> Lease:
         link = self._settings.link
-        gate = threading.Lock()
-        gate.acquire()
-        answers: list[Held | GovernorError] = []
-
-        def settle(answer: Held | GovernorError) -> None:
-            answers.append(answer)
-            gate.release()
-
-        ask.settle = settle
+        told: SimpleQueue[Held | GovernorError | _Place] = SimpleQueue()
+        ask.settle = told.put
+        if on_queued is not None:
+            ask.on_queued = lambda ahead, expected: told.put((ahead, expected))
         try:
             link.submit(ask)
-            gate.acquire()
+            # The program's own code runs in the program's own thread, where it may take its time.
+            while isinstance(answer := told.get(), tuple):
+                if on_queued is not None:
+                    on_queued(*answer)
+            if isinstance(answer, Held):
+                made = Lease(link, answer)
+                watch(made, on_loss)
+                return made
         except BaseException:
             link.submit(lambda talk: talk.cancel(ask))
             raise
-        answer = answers[0]
-        if isinstance(answer, Held):
-            made = Lease(link, answer)
-            watch(made, on_loss)
-            return made
         if isinstance(answer, Unavailable) and ask.fail_open:
             self._settings.let_through(answer)
             return Lease(link, None)

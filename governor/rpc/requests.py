@@ -25,6 +25,8 @@ MAX_BYTES: Final = 256
 _OP_TAG: Final = pb.SessionAcquire.OP_FIELD_NUMBER << 3
 _MORE: Final = 0x80
 _LARGEST_OP: Final = 2**63 - 1
+# The last byte of an op begins no further than this. To read on would cost more with each byte.
+_LAST_SHIFT: Final = 63
 
 
 def _unopened() -> type[pb.SessionRequest]:
@@ -112,6 +114,8 @@ def _op(raw: bytes) -> tuple[int, bytes]:
             return 0, b""
         index, byte = 1, raw[1]
         while byte >= _MORE:
+            if shift >= _LAST_SHIFT:
+                return 0, b""
             op |= (byte - _MORE) << shift
             shift += 7
             index += 1

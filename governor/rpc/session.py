@@ -128,7 +128,10 @@ class SessionService:
         session, resumed = self._sessions.of(hello)
         stream = Stream(session, self._asks, self._answers, self._driver)
         stream.outbox.say(self._welcome(session, resumed=resumed))
-        stream.begin(hello, request)
+        try:
+            stream.begin(hello, request)
+        except DecodeError:
+            return _UNDECODABLE
         return stream
 
     def _welcome(self, session: Session, *, resumed: bool) -> pb.SessionResponse:

@@ -16,10 +16,13 @@ _TARGET: Final = 18
 
 @dataclass(slots=True, frozen=True)
 class Figure:
-    """One number. Without ``at_most`` or ``at_least`` it is only told; ``note`` says what a reader may wonder."""
+    """One number. Without ``at_most`` or ``at_least`` it is only told; ``note`` says what a reader may wonder.
+
+    A ``value`` of None could not be measured, and ``note`` says why. It misses its target: nobody knows better.
+    """
 
     name: str
-    value: float
+    value: float | None
     unit: str
     at_most: float | None = None
     at_least: float | None = None
@@ -30,6 +33,8 @@ class Figure:
         """``ok``, ``MISS``, or nothing when there is no target."""
         if self.at_most is None and self.at_least is None:
             return ""
+        if self.value is None:
+            return "MISS"
         missed = (self.at_most is not None and self.value > self.at_most) or (
             self.at_least is not None and self.value < self.at_least
         )
@@ -41,7 +46,7 @@ class Figure:
             target = f"at most {self.at_most:g}"
         elif self.at_least is not None:
             target = f"at least {self.at_least:g}"
-        value = f"{_short(self.value)} {self.unit}"
+        value = "not measured" if self.value is None else f"{_short(self.value)} {self.unit}"
         line = f"  {self.name:<{_NAME}}{value:>{_VALUE}}  {target:<{_TARGET}}{self.verdict:<6}{self.note}"
         return line.rstrip()
 

@@ -10,7 +10,17 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-_PACKAGES: Final = ("grpcio", "protobuf", "aiohttp", "pydantic", "prometheus-client", "PyYAML")
+_PACKAGES: Final = (
+    "grpcio",
+    "h2",
+    "protobuf",
+    "aiohttp",
+    "pydantic",
+    "prometheus-client",
+    "PyYAML",
+    "redis",
+    "hiredis",
+)
 
 
 def facts() -> dict[str, object]:

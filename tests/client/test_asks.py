@@ -83,6 +83,19 @@ def test_labels_that_cannot_travel_are_refused(labels: Mapping[Any, Any]) -> Non
         Settings("db1:1", None, labels, "raise")
 
 
+def test_the_largest_ask_that_is_let_out_fits_into_a_message() -> None:
+    """One that does not would end the session of everybody in the program, again and again until its wait is over."""
+    most = 2**63 - 1
+    for length in (3, 4, 48, 1000):
+        number = 65_536 // (length + 16)
+        names = [f"{at:0{length}d}" if length > 3 else chr(0x800 + at) for at in range(number)]
+        claims = claims_of(dict.fromkeys(names, most), None)
+        labels = words(dict.fromkeys(names[: number // 2], ""))
+        assert len(Shape(claims, most, most, labels).message().SerializeToString()) < 128 * 1024
+    with pytest.raises(UsageError, match="say less"):
+        claims_of(dict.fromkeys([chr(0x800 + at) for at in range(4_000)], 1), None)
+
+
 def test_a_shape_says_all_there_is_to_an_ask() -> None:
     """But its op."""
     shape = Shape((("x", 2), ("y", 1)), 1_500_000_000, 30 * SECOND, (("team", "shop"),))

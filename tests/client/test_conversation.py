@@ -102,7 +102,7 @@ def test_what_comes_while_two_are_under_way_gathers_into_the_next() -> None:
     for _ in range(2):
         scene.ask()
         assert len(scene.said()) == 1
-    late = [scene.ask() for _ in range(50)]
+    late = [scene.ask() for _ in range(20)]
     scene.release(held)
     assert scene.said() == []
 
@@ -110,6 +110,20 @@ def test_what_comes_while_two_are_under_way_gathers_into_the_next() -> None:
     (batch,) = scene.said()
     assert [each.op for each in batch.acquires] == [ask.op for ask in late]
     assert list(batch.releases) == [7]
+
+
+def test_many_asks_go_in_shares() -> None:
+    """So the daemon works on one while we work on the answers to another; and all of them go."""
+    scene = Scene()
+    scene.greeted()
+    asks = [scene.ask() for _ in range(90)]
+    shares = [[each.op for each in message.acquires] for message in scene.said()]
+    while sum(map(len, shares)) < len(asks):
+        scene.hear(handled(scene.talk._sent - 1))
+        shares += [[each.op for each in message.acquires] for message in scene.said()]
+
+    assert [len(share) for share in shares] == [30, 24, 24, 12]
+    assert [op for share in shares for op in share] == [ask.op for ask in asks]
 
 
 def test_a_message_that_counts_nothing_changes_no_count() -> None:
@@ -141,6 +155,28 @@ def test_a_large_batch_is_cut_into_messages() -> None:
         scene.hear(handled(scene.talk._sent))
 
     assert ops == [ask.op for ask in asks]
+
+
+def test_no_answer_to_what_is_under_way_is_one_too_many_for_the_daemon() -> None:
+    """It cuts off whom it has more to tell than 16,384 answers; to come back and ask for the same would never end."""
+    scene = Scene()
+    scene.greeted()
+    for number in range(9000):
+        scene.held(number + 1)
+    for held in list(scene.talk.keeping._held.values())[:6000]:
+        scene.release(held)
+    for _ in range(9000):
+        scene.ask("x" * 256)
+    scene.break_off()
+    scene.connect()
+    said = scene.said()
+
+    answers = 0
+    for request in said:
+        # A refusal has the name of its resource, in its words too: more than twice 256 bytes, which counts for three.
+        answers += len(request.hello.held) + len(request.releases) + 3 * len(request.acquires) + 2
+    assert len(said) == 2
+    assert answers < 16_384
 
 
 def test_the_largest_hello_is_one_that_the_daemon_takes() -> None:
@@ -758,3 +794,41 @@ def test_an_adopted_lease_is_held_like_any_other() -> None:
     assert held.claims == (("y", 4),)
     scene.hear(ended(77, "revoked"))
     assert held.state is State.LOST
+
+
+@pytest.mark.parametrize("when", ["sent", "adopted", "answered", "away"])
+def test_an_adoption_that_is_given_up_leaves_a_lease_as_it_was(when: str) -> None:
+    """Nobody keeps it alive, and nobody gives it back: whoever tries again finds it."""
+    scene = Scene()
+    scene.greeted()
+    ask = scene.adopt(77)
+    scene.said()
+    if when == "answered":
+        scene.hear(granted(ask, 77))
+    if when == "away":
+        said = scene.run(5.5)
+        assert isinstance(scene.answer(ask), Unavailable)
+    else:
+        scene.talk.cancel(ask)
+        said = scene.said()
+    if when == "adopted":
+        scene.hear(granted(ask, 77))
+    (message,) = said
+    scene.hear(handled(scene.talk._sent))
+
+    assert list(message.detaches) == [77]
+    assert (list(message.releases), list(message.cancels)) == ([], [])
+    assert not scene.busy()
+
+
+def test_an_adoption_from_oneself_that_is_given_up_changes_nothing() -> None:
+    """It is held as before, and the daemon must go on to renew it."""
+    scene = Scene()
+    scene.greeted()
+    held = scene.held(5)
+    ask = scene.adopt(5)
+    scene.said()
+    scene.talk.cancel(ask)
+
+    assert scene.said() == []
+    assert held.state is State.HELD

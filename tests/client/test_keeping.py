@@ -91,7 +91,7 @@ def test_a_grant_to_an_ask_that_was_repeated_is_made_firm_at_once() -> None:
     assert message.keep_alive
     assert remaining(scene, held) == pytest.approx(9)
     scene.wait(0.5)
-    scene.hear(kept_alive())
+    scene.hear(kept_alive(), handled(scene.talk._sent))
     assert remaining(scene, held) == pytest.approx(8.5)
 
 
@@ -108,6 +108,23 @@ def test_a_keep_alive_counts_from_when_it_was_sent() -> None:
     scene.hear(kept_alive(), handled(scene.talk._sent - 1))
 
     assert remaining(scene, held) == pytest.approx(2.7 - 1.5)
+    scene.hear(kept_alive(), handled(scene.talk._sent))
+    assert remaining(scene, held) == pytest.approx(2.7 - 0.5)
+
+
+def test_keep_alives_that_are_done_together_all_count() -> None:
+    """The daemon says so once. If one were left over, each answer from then on would count for the one before it."""
+    scene = Scene()
+    scene.greeted()
+    held = scene.held(length=3)
+    said = scene.run(2)
+    assert [message.keep_alive for message in said] == [True, True]
+    scene.hear(kept_alive(), handled(scene.talk._sent))
+    assert remaining(scene, held) == pytest.approx(2.7)
+
+    (third,) = scene.run(1)
+    assert third.keep_alive
+    scene.wait(0.5)
     scene.hear(kept_alive(), handled(scene.talk._sent))
     assert remaining(scene, held) == pytest.approx(2.7 - 0.5)
 
@@ -215,6 +232,22 @@ def test_a_keep_alive_that_finds_no_room_is_said_when_there_is() -> None:
     scene.hear(handled(scene.talk._sent - 1))
     (message,) = scene.said()
     assert message.keep_alive
+
+
+def test_more_leases_than_can_be_claimed_are_not_believed_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The daemon takes back what is not claimed, without a word."""
+    monkeypatch.setattr("governor.client.keeping._MOST_CLAIMED", 2)
+    scene = Scene()
+    scene.greeted()
+    held = [scene.held(number) for number in (1, 2, 3)]
+    scene.break_off()
+    scene.connect()
+    (first,) = scene.said()
+    scene.hear(welcome(resumed=True), handled(1))
+    assert list(first.hello.held) == [1, 2]
+
+    assert scene.lost == held[2:]
+    assert held[2].reason == "unclaimed"
 
 
 # --- giving back --------------------------------------------------------------------------------------------------
@@ -523,6 +556,36 @@ def test_a_quiet_session_is_heard_of_often_enough_to_survive_a_break() -> None:
     scene.run(0.7)
 
     assert scene.lost == []
+
+
+def test_what_came_while_we_were_stopped_revives_nothing() -> None:
+    """A ping may lie there since before the daemon took us for gone, and lent our lease to somebody else."""
+    scene = Scene()
+    scene.greeted(on_disconnect=2)
+    gone = scene.held(1, length=60)
+    kept = scene.held(2, length=60, keeps=True)
+    scene.wait(20)
+    scene.talk.heard(scene.now)
+    scene.tick()
+
+    assert scene.lost == [gone]
+    assert kept.state is State.HELD
+
+
+def test_whoever_does_not_greet_us_keeps_no_lease() -> None:
+    """It may send us away again and again: each time it is heard of, and knows nothing of what we hold."""
+    scene = Scene()
+    scene.greeted(on_disconnect=2)
+    gone = scene.held(1, length=60)
+    for _ in range(3):
+        scene.break_off()
+        scene.wait(1)
+        scene.connect()
+        scene.said()
+        scene.talk.heard(scene.now)
+        scene.tick()
+
+    assert scene.lost == [gone]
 
 
 def test_a_lease_that_ends_with_the_stream_is_lost_with_it() -> None:

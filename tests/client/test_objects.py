@@ -4,6 +4,7 @@ import asyncio
 import copy
 import inspect
 import pickle
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
@@ -123,13 +124,35 @@ def test_closing_a_client_that_did_nothing_does_nothing() -> None:
     asyncio.run(main())
 
 
+def test_closing_ends_the_thread() -> None:
+    """At once, when there is nothing left to say."""
+    gov = Client("127.0.0.1:1")
+    with pytest.raises(Unavailable):
+        gov.acquire("orders-db")
+    thread = gov._settings.link._thread
+    assert thread is not None
+
+    gov.close()
+
+    assert not thread.is_alive()
+
+
 def test_a_decorator_must_fit_the_function() -> None:
-    """A coroutine function limited by threads would give its permit back before it runs."""
+    """A coroutine function limited by threads would give its permit back before it runs, and so would a generator."""
 
     async def work() -> None: ...
 
     def toil() -> None: ...
 
+    def yields() -> Iterator[int]:
+        yield 1
+
+    async def yields_too() -> AsyncIterator[int]:
+        yield 1
+
+    for function in (yields, yields_too):
+        with pytest.raises(UsageError, match="yields: acquire within it"):
+            Client().limit("x")(function)
     with pytest.raises(UsageError, match="limit it by an AsyncClient"):
         Client().limit("x")(work)
     with pytest.raises(UsageError, match="limit it by a Client"):

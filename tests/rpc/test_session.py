@@ -89,9 +89,10 @@ async def test_bytes_that_are_no_message_end_the_stream(governor: World, garbage
     method: aio.StreamStreamMultiCallable[bytes, bytes] = governor.channel.stream_stream(
         "/governor.v1.Governor/Session"
     )
-    for before in ([], [pb.SessionRequest(hello=hello()).SerializeToString()]):
+    first = pb.SessionRequest(hello=hello()).SerializeToString()
+    for messages in ([garbage], [first, garbage], [first + garbage]):
         stream = method(timeout=20)
-        for message in [*before, garbage]:
+        for message in messages:
             await stream.write(message)
         error = await ended(stream)
         assert error is not None
