@@ -322,10 +322,14 @@ class Daemon:
 
     async def _reserve_ids(self) -> None:
         """Put more ids on record before they run out; when they do, the engine refuses new asks."""
+        told = ""
         while True:
             try:
                 ceiling = await self._journal.reserve()
-            except StoreError:  # which the journal has told
+            except StoreError as error:
+                if str(error) not in {told, self._journal.broken}:  # an outage is one line, not one a second
+                    _log.error("%s", error)
+                told = str(error)
                 await asyncio.sleep(_IDS_RETRY_S)
             else:
                 self._extending = False

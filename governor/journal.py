@@ -22,6 +22,8 @@ from governor.store import Store, Stored, StoreError
 
 # Lease ids are put on record so many at a time, ahead of use: the disk is waited for once in a block.
 BLOCK: Final = 1_000_000
+# Beyond it a lease id would not fit its place.
+HIGHEST: Final = 2**62 - 1
 
 # How long the log grows before it is moved into the file, in bytes; and after how many transactions it is looked at.
 _LOG_BYTES: Final = 6_000_000
@@ -214,6 +216,8 @@ class Journal:
         ceiling = max(self.reserved, self._driver.last_id) + BLOCK
         if self.broken:
             raise StoreError(self.broken)
+        if ceiling > HIGHEST:
+            raise StoreError(f"{self._store.path}: all lease ids are used up; start with a new state folder")
         self._changes.reserve(ceiling)
         done = self.commit()
         if not isinstance(done, bool):

@@ -17,7 +17,7 @@ from governor.core.resource import ResourceSpec
 from governor.core.types import SECOND, Claim, LeaseId, Nanos, Outcome, Reason
 from governor.driver import Driver
 from governor.durability import Durability, OnStoreError
-from governor.journal import BLOCK, Journal
+from governor.journal import BLOCK, HIGHEST, Journal
 from governor.restart import Restarted, go_on
 from governor.store import Batch, Store, Stored, StoreError
 from governor.testing.clock import FakeClock
@@ -264,6 +264,14 @@ async def test_none_remembers_ids_alone(runs: Runs) -> None:
 
     assert second > first
     assert rig.on_record().reserved >= second
+
+
+async def test_ids_do_not_rise_for_ever(runs: Runs) -> None:
+    """After the last block that fits there is none."""
+    rig = await runs.start()
+    rig.journal.reserved = HIGHEST - 1
+    with pytest.raises(StoreError, match="used up"):
+        await rig.journal.reserve()
 
 
 class TestFailure:
