@@ -83,7 +83,7 @@ def test_a_dead_holder_does_not_keep_its_permit_for_ever(start: Start, connect: 
 def test_the_library_keeps_its_leases_over_a_restart(start: Start) -> None:
     """Its session comes back by itself; nobody else is let in meanwhile."""
     daemon = start(YAML)
-    with Library(daemon.address, name="me") as library, library.acquire("one", lease=5) as lease:
+    with Library(daemon.address, name="me") as library, library.acquire("one") as lease:
         for _ in range(2):
             daemon.kill()
             daemon = start(YAML)
