@@ -157,6 +157,7 @@ class Daemon:
             signal.signal(number, signal.SIG_IGN)
 
     def _begin_to_serve(self, server: governor.rpc.GrpcServer) -> None:
+        self._driver.begin_to_beat()
         self._ready = True
         self._set_serving = lambda: server.set_serving(self._not_ready() is None)
         self._journal.changed = self._store_changed
@@ -169,7 +170,7 @@ class Daemon:
         stored = store.load()
         clock = LoopClock()
         reserved = max(stored.reserved, fence)
-        self._driver = driver = Driver(Engine(first_id=reserved + 1), clock)
+        self._driver = driver = Driver(Engine(first_id=reserved + 1), clock, beating=False)
         self._journal = journal = Journal(driver, store, clock, config.durability, config.on_store_error)
         journal.begin(stored, reserved)
         now = clock.now()

@@ -70,7 +70,9 @@ class Driver:
     what was granted since could not be put on record, and has been taken back.
     """
 
-    def __init__(self, engine: Engine, clock: Clock) -> None:
+    def __init__(self, engine: Engine, clock: Clock, *, beating: bool = True) -> None:
+        """``beating``: or else only from `begin_to_beat` on, so that a start that takes its time is no pause."""
+        self._beating = beating
         self._engine = engine
         self._clock = clock
         self._callers: dict[TicketId, Callable[[Answer], None]] = {}
@@ -246,8 +248,8 @@ class Driver:
                     if caller is not None:
                         caller(effect)
         self._arm()
-        if self._beat is None and self._engine.live_leases:
-            self._begin_to_beat(now, FIRST_BEAT)
+        if self._beat is None and self._beating and self._engine.live_leases:
+            self._beat_in(FIRST_BEAT, now)
         # Last, so that a fault in one of them leaves no caller hanging; callers go on only after this step anyway.
         for observe in self.observers:
             observe(effects)
@@ -278,7 +280,14 @@ class Driver:
 
     # --- the heartbeat --------------------------------------------------------------------------------------
 
-    def _begin_to_beat(self, now: Nanos, length: Nanos) -> None:
+    def begin_to_beat(self) -> None:
+        """From now on the driver is meant to run at any time; what was before counts as no pause."""
+        self.stepped_at = now = self._clock.now()
+        self._beating = True
+        if self._beat is None and self._engine.live_leases:
+            self._beat_in(FIRST_BEAT, now)
+
+    def _beat_in(self, length: Nanos, now: Nanos) -> None:
         self._beat_at = now + length
         self._late_at = self._beat_at + PAUSED
         self._beat = self._clock.call_at(self._beat_at, self._on_beat)
@@ -292,13 +301,16 @@ class Driver:
         for observe in self.beat_observers:
             observe()
         if self._engine.live_leases:
-            self._begin_to_beat(now, BEAT)
+            # By a fresh look: what the observers did meanwhile, such as to write, was no pause.
+            self._beat_in(BEAT, self._clock.now())
 
     def _paused(self, now: Nanos) -> None:
         """Nothing ran since the last step or beat: leases live as much longer, and what has arrived is heard first."""
-        self._late_at = now + PAUSED
         length = now - self.stepped_at
+        self._late_at = _NEVER
         self._do(Pause(length), now)
+        # With very many leases that itself takes so long that it would count as the next one.
+        self._late_at = max(self._beat_at, self._clock.now()) + PAUSED
         for observe in self.pause_observers:
             observe(length)
 
