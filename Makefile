@@ -5,6 +5,7 @@
 #   make test     every check, in the order of what fails fastest
 #   make bench    measure
 #   make setup    only the development environment, in ./.venv
+#   make node     what config/examples/node needs from npm, in ./build/node
 #
 # `make PYTHON=/path/to/python3.12 ...` chooses the interpreter. Paths here are relative on purpose: the checkout may
 # live in a folder with spaces in its name.
@@ -63,6 +64,17 @@ $(py):
 .PHONY: setup
 setup: .venv/dev.stamp
 
+# The packages of the example in Node, which stay out of its folder. Without npm there are none, and its test says so.
+build/node/stamp: $(addprefix config/examples/node/,package.json package-lock.json .npmrc)
+	@if command -v npm >/dev/null 2>&1; then \
+	  echo "installing the packages of the example in Node into build/node" && mkdir -p build/node && \
+	  cp $^ build/node/ && npm ci --prefix build/node --no-audit --no-fund --loglevel=error >/dev/null && touch $@; \
+	fi
+
+.PHONY: node
+node: build/node/stamp
+	@test -e build/node/stamp || { echo "this needs npm; on Debian: apt-get install nodejs npm" >&2; exit 1; }
+
 # --- use --------------------------------------------------------------------------------------------------------
 
 .PHONY: run demo bench
@@ -110,13 +122,13 @@ simulate: .venv/dev.stamp
 	@echo "== simulated worlds"
 	@$(py) -m tests.simulate --seconds 20
 
-test-shells: .venv/dev.stamp
+test-shells: .venv/dev.stamp build/node/stamp
 	@echo "== tests of everything else"
 	@$(py) -m pytest tests --ignore=tests/core $(PYTEST_ARGS)
 
-# The state machine of the engine for minutes, not seconds, and with other examples each time.
+# The state machines of the engine and of the client for minutes, not seconds, and with other examples each time.
 test-long: .venv/dev.stamp
-	@$(py) -m pytest tests/core/test_machine.py --hypothesis-profile=long --hypothesis-seed=random --timeout=0 $(PYTEST_ARGS)
+	@$(py) -m pytest tests/core/test_machine.py tests/client/test_machine.py --hypothesis-profile=long --hypothesis-seed=random --timeout=0 $(PYTEST_ARGS)
 
 # --- upkeep -----------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Where something listens: a TCP address or a unix socket.
+"""Where something listens: a TCP address or a unix socket, and where a daemon is when nobody says where.
 
 It knows how addresses are written. It must never open one.
 """
@@ -8,6 +8,11 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+# What says it to the client library and to the command.
+VARIABLE: Final = "GOVERNOR_ADDRESS"
+USUAL_SOCKET: Final = Path("/run/governor/governor.sock")
+USUAL_TCP: Final = "127.0.0.1:7411"
 
 DEFAULT_MODE: Final = 0o660
 MAX_PORT: Final = 65535
@@ -73,6 +78,16 @@ class UnixAddress:
 
 
 Address = TcpAddress | UnixAddress
+
+
+def usual() -> str:
+    """The socket of a service where there is one, else loopback: where `make run` listens."""
+    try:
+        there = USUAL_SOCKET.is_socket()
+    except PermissionError:
+        # Its folder is for others; loopback may still be for everybody.
+        there = False
+    return f"unix:{USUAL_SOCKET}" if there else USUAL_TCP
 
 
 def parse(text: str) -> Address:

@@ -12,6 +12,7 @@ from blockbuster import BlockBuster, blockbuster_ctx
 # Programs that tests use from outside Python, and how a Debian machine gets each.
 PROGRAMS: Final = {
     "h2load": "apt-get install nghttp2-client",
+    "node": "apt-get install nodejs npm, then make node",
     "promtool": "apt-get install prometheus (or only its promtool, as .ci/run does)",
     "redis-server": "apt-get install redis-server",
 }

@@ -1,6 +1,5 @@
 """`governor acquire`: one ask, from the command line."""
 
-import shlex
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -8,7 +7,6 @@ import click
 
 from governor.cli import claims
 from governor.cli.exits import CommandError
-from governor.cli.names import meant_by_claim
 from governor.cli.options import (
     DURATION,
     TEXT,
@@ -21,13 +19,16 @@ from governor.cli.options import (
 )
 from governor.cli.output import say, say_json
 from governor.core.types import MAX_PERMITS
-from governor.wording import SECOND, count, printable, span
+from governor.wording import SECOND
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable
 
-    from governor.cli.options import Where
-    from governor.v1.governor_pb2 import Grant, Lease, Member, Resource
+    from google.protobuf.duration_pb2 import Duration
+
+    from governor.cli.connection import Connection
+    from governor.client import Lease as Borrowed
+    from governor.v1.governor_pb2 import AcquireRequest, Lease
 
 
 @click.command(
@@ -77,7 +78,7 @@ def acquire(
 
     Several resources are granted all together or not at all. Nobody keeps the lease alive once the command
     has ended: give it back with `governor release` or keep it with `governor renew`, or it ends by itself.
-    Ctrl-C leaves the line.
+    Ctrl-C leaves the line. At a terminal the place in it is shown meanwhile.
 
     A number after the last = is the number of permits: one permit of a resource that is itself called shard=3
     is shard=3=1.
@@ -89,10 +90,11 @@ def acquire(
     nothing to give back.
     """
     asked = claims.parse(resources, permits)
+    where = settings.where()
 
+    from governor.cli import granted, hints, place
     from governor.cli.connection import connect
-    from governor.v1.governor_pb2 import AcquireRequest, ListResourcesRequest, ReleaseRequest
-    from governor.v1.governor_pb2_grpc import GovernorStub
+    from governor.v1.governor_pb2 import AcquireRequest
 
     request = AcquireRequest(client=client, request_id=request_id or "")
     for name, number in asked:
@@ -102,74 +104,80 @@ def acquire(
     if lease is not None:
         request.lease.FromNanoseconds(lease)
 
-    where = settings.where()
+    def tell(lease: "Lease") -> None:
+        if settings.json:
+            say_json(granted.record(lease))
+        else:
+            say(granted.lines(lease, where))
+
     with connect(where) as daemon:
-        stub = GovernorStub(daemon.channel)
-        # No deadline of our own: the daemon knows when the wait is over, ours or the resource's max_wait.
+        # Only a session is told its place in line, and only one call can be repeated under an id.
+        by_session = place.shown() and not request.request_id
         try:
-            granted = daemon.ask(stub.Acquire, request, patient=True).lease
+            (_in_sight if by_session else _in_one_call)(daemon, request, tell)
         except CommandError as error:
-            hint = ""
-            if error.reason == "UNKNOWN_RESOURCE":
-                with suppress(CommandError):
-                    listed = daemon.ask(stub.ListResources, ListResourcesRequest()).resources
-                    hint = _hint(error.facts.get("resource", ""), zip(resources, asked, strict=True), listed)
-            raise error.but(error.sentence + hint) from None
+            raise hints.hinted(error, where, resources, asked) from None
+
+
+def _in_one_call(daemon: "Connection", request: "AcquireRequest", tell: "Callable[[Lease], None]") -> None:
+    """Ask, wait in line without a word, and tell what was granted."""
+    from governor.v1.governor_pb2 import ReleaseRequest
+    from governor.v1.governor_pb2_grpc import GovernorStub
+
+    stub = GovernorStub(daemon.channel)
+    # No deadline of our own: the daemon knows when the wait is over, ours or the resource's max_wait.
+    lease = daemon.ask(stub.Acquire, request, patient=True).lease
+    try:
+        tell(lease)
+    except (OSError, KeyboardInterrupt):
+        # Nobody has seen the id, so nobody else can give it back: it would stay lent for its whole lease.
+        with suppress(CommandError):
+            daemon.ask(stub.Release, ReleaseRequest(lease_ids=[lease.id]))
+        raise
+
+
+def _in_sight(daemon: "Connection", request: "AcquireRequest", tell: "Callable[[Lease], None]") -> None:
+    """The same on a session, and show the place in line meanwhile.
+
+    Until the lease has been told it is the session's, and goes back with it however this ends.
+    """
+    from governor.cli import borrow, place
+    from governor.client import GovernorError
+
+    names = [claim.resource for claim in request.claims]
+    with borrow.client(daemon.where, request.client) as gov:
         try:
-            if settings.json:
-                say_json(_record(granted))
-            else:
-                say(_lines(granted, where))
-        except (OSError, KeyboardInterrupt):
-            # Nobody has seen the id, so nobody else can give it back: it would stay lent for its whole lease.
-            with suppress(CommandError):
-                daemon.ask(stub.Release, ReleaseRequest(lease_ids=[granted.id]))
-            raise
+            with place.line(names) as on_queued:
+                lease = gov.acquire(
+                    {claim.resource: claim.permits for claim in request.claims},
+                    wait=_seconds(request.wait) if request.HasField("wait") else None,
+                    lease=_seconds(request.lease) if request.HasField("lease") else None,
+                    on_queued=on_queued,
+                )
+        except GovernorError as error:
+            raise borrow.failure(error) from error
+        tell(_as_in_one_call(daemon, lease))
+        lease.detach()
 
 
-def _lines(lease: "Lease", where: "Where") -> "Iterator[str]":
-    waited = lease.waited.ToNanoseconds()
-    after = f", after waiting {span(waited)}" if waited else ""
-    yield f"lease {lease.id}{after}"
-    for grant in lease.grants:
-        yield f"  {printable(grant.resource)}: {count(grant.permits, 'permit')}"
-        for member in grant.members:
-            yield f"    {_member(member)}"
-    if not lease.HasField("remaining"):
-        yield "spent: there is nothing to give back"
-        return
-    there = f"--address {shlex.quote(str(where.address))} " if where.source == "--address" else ""
-    left = span(lease.remaining.ToNanoseconds())
-    yield f"ends in {left}; to give it back: governor {there}release {lease.id}"
+def _as_in_one_call(daemon: "Connection", lease: "Borrowed") -> "Lease":
+    """What a call would have answered, with the whole of its time to go."""
+    from governor.v1.governor_pb2 import Lease, RenewRequest
+    from governor.v1.governor_pb2_grpc import GovernorStub
+
+    answer = Lease(id=lease.id)
+    for name, permits in lease.claims.items():
+        members = [member for member in lease.members if member.resource == name]
+        grant = answer.grants.add(resource=name, permits=permits)
+        for member in members:
+            grant.members.add(id=member.id, attributes=member.attributes, generation=member.generation)
+    if lease.remaining is not None:
+        renewed = daemon.ask(GovernorStub(daemon.channel).Renew, RenewRequest(lease_ids=[lease.id]))
+        answer.remaining.CopyFrom(renewed.results[0].remaining)
+    if lease.waited:
+        answer.waited.FromNanoseconds(round(lease.waited * SECOND))
+    return answer
 
 
-def _hint(unknown: str, words: "Iterable[tuple[str, tuple[str, int]]]", listed: "Sequence[Resource]") -> str:
-    """What the word for an unknown resource may have meant."""
-    word = next((word for word, (name, _) in words if name == unknown), None)
-    return "" if word is None else meant_by_claim(word, unknown, listed)
-
-
-def _member(member: "Member") -> str:
-    attributes = "".join(f"  {key}={value}" for key, value in sorted(member.attributes.items()))
-    return printable(f"{member.id} (generation {member.generation}){attributes}")
-
-
-def _record(lease: "Lease") -> dict[str, object]:
-    remaining = lease.remaining.ToNanoseconds() / SECOND if lease.HasField("remaining") else None
-    return {
-        "lease": lease.id,
-        "remaining_seconds": remaining,
-        "waited_seconds": lease.waited.ToNanoseconds() / SECOND,
-        "grants": [_grant(grant) for grant in lease.grants],
-    }
-
-
-def _grant(grant: "Grant") -> dict[str, object]:
-    return {
-        "resource": grant.resource,
-        "permits": grant.permits,
-        "members": [
-            {"id": member.id, "attributes": dict(member.attributes), "generation": member.generation}
-            for member in grant.members
-        ],
-    }
+def _seconds(length: "Duration") -> float:
+    return length.ToNanoseconds() / SECOND

@@ -4,7 +4,6 @@ It knows gRPC and the statuses of the wire contract. It must never retry by itse
 """
 
 import os
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,15 +16,15 @@ import grpc
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
-from governor.address import Address, TcpAddress, UnixAddress
+from governor.address import USUAL_TCP, Address, TcpAddress, UnixAddress
 from governor.cli.exits import BY_REASON, BY_STATUS, CommandError, Exit
-from governor.cli.options import DEFAULT_TCP, ENVIRONMENT, Where
+from governor.cli.options import Where
+from governor.cli.reach import CONNECT_SECONDS, reach
 from governor.wording import printable, span
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
 
-CONNECT_SECONDS: Final = 2
 ANSWER_SECONDS: Final = 10
 
 OPTIONS: Final = (
@@ -77,10 +76,7 @@ def connect(where: Where) -> Iterator[Connection]:
         CommandError: nobody answers there, in words that say what to look at.
     """
     # grpc would say it in a paragraph, and a blackhole only after twenty seconds.
-    try:
-        _touch(where.address)
-    except OSError as error:
-        raise _unreachable(where, error) from error
+    reach(where)
     with grpc.insecure_channel(_target(where.address), options=OPTIONS) as channel:
         yield Connection(where, channel)
 
@@ -91,33 +87,6 @@ def _target(address: Address) -> str:
             return f"unix:{address.path}"
         case TcpAddress():
             return str(address)
-        case _:
-            assert_never(address)
-
-
-def _unreachable(where: Where, error: OSError) -> CommandError:
-    named = "" if where.source == "default" else f" (from {where.source})"
-    match error:
-        case TimeoutError():
-            why = f"no answer within {CONNECT_SECONDS} s. Is it running there?"
-        case PermissionError():
-            why = f"{error.strerror}. The config says who may use the socket: its mode, owner and group."
-        case _:
-            why = f"{error.strerror or error}. Is it running there?"
-    return CommandError(
-        Exit.CANNOT_REACH,
-        f"cannot reach the daemon at {where.address}{named}: {why} Another address: --address or {ENVIRONMENT}.",
-    )
-
-
-def _touch(address: Address) -> None:
-    match address:
-        case UnixAddress():
-            with socket.socket(socket.AF_UNIX) as plain:
-                plain.settimeout(CONNECT_SECONDS)
-                plain.connect(str(address.path))
-        case TcpAddress():
-            socket.create_connection((address.host, address.port), timeout=CONNECT_SECONDS).close()
         case _:
             assert_never(address)
 
@@ -138,7 +107,7 @@ def _failure(error: grpc.Call, where: Where, *, bounded: bool) -> CommandError:
         case grpc.StatusCode.UNAVAILABLE if "http1.x" in sentence:
             # gRPC's own guess, from the first bytes of the answer.
             other = f"what answers at {where.address} speaks HTTP/1 and not gRPC: is that the http port, of metrics?"
-            return CommandError(Exit.CANNOT_REACH, f"{other} Name an address of listen, such as {DEFAULT_TCP}.")
+            return CommandError(Exit.CANNOT_REACH, f"{other} Name an address of listen, such as {USUAL_TCP}.")
         case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.CANCELLED:
             lost = f"no answer from the daemon at {where.address}: {sentence}"
             return CommandError(Exit.CANNOT_REACH, lost)

@@ -21,7 +21,10 @@ class Exit(IntEnum):
     SYSTEM_REFUSED = 74
     TRY_LATER = 75
     BAD_CONFIG = 78
+    LEASE_LOST = 79
     TIMED_OUT = 124
+    CANNOT_RUN = 126
+    NOT_FOUND = 127
     INTERRUPTED = 130
     BROKEN_PIPE = 141
 
@@ -37,7 +40,10 @@ MEANING: Final[dict[Exit, str]] = {
     Exit.SYSTEM_REFUSED: "the system refused, such as to write the output",
     Exit.TRY_LATER: "not now: none free, line full, draining; health: not serving",
     Exit.BAD_CONFIG: "the config is wrong",
+    Exit.LEASE_LOST: "run: the lease was lost before the command had ended",
     Exit.TIMED_OUT: "the wait is over",
+    Exit.CANNOT_RUN: "run: the command cannot be executed",
+    Exit.NOT_FOUND: "run: there is no such command",
     Exit.INTERRUPTED: "Ctrl-C",
     Exit.BROKEN_PIPE: "whoever read the output went away",
 }
@@ -69,6 +75,8 @@ BY_REASON: Final[dict[str, Exit]] = {
     "WAIT_OVER": Exit.TIMED_OUT,
     "UNKNOWN_LEASE": Exit.NOTHING_CHANGED,
     "LEASE_ENDED": Exit.NOTHING_CHANGED,
+    "UNAUTHENTICATED": Exit.DENIED,
+    "PERMISSION_DENIED": Exit.DENIED,
 }
 
 

@@ -7,17 +7,22 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Literal, TypeVar, cast
 
 import click
 
-from governor.address import AddressError, TcpAddress, UnixAddress, check_socket_path, parse
+from governor.address import (
+    USUAL_SOCKET,
+    USUAL_TCP,
+    VARIABLE,
+    AddressError,
+    TcpAddress,
+    UnixAddress,
+    check_socket_path,
+    parse,
+    usual,
+)
 from governor.cli.exits import CommandError, Exit
-
-ENVIRONMENT: Final = "GOVERNOR_ADDRESS"
-DEFAULT_SOCKET: Final = Path("/run/governor/governor.sock")
-DEFAULT_TCP: Final = "127.0.0.1:7411"
 
 Output = Literal["table", "json"]
 Command = TypeVar("Command", bound=Callable[..., object])
@@ -43,11 +48,9 @@ class Settings:
         """
         if self.address is not None:
             return _where(self.address, "--address")
-        if named := os.environ.get(ENVIRONMENT):
-            return _where(named, ENVIRONMENT)
-        if _is_there(DEFAULT_SOCKET):
-            return _where(f"unix:{DEFAULT_SOCKET}", "default")
-        return _where(DEFAULT_TCP, "default")
+        if named := os.environ.get(VARIABLE):
+            return _where(named, VARIABLE)
+        return _where(usual(), "default")
 
 
 @dataclass(slots=True, frozen=True)
@@ -68,14 +71,6 @@ def _where(text: str, source: str) -> Where:
     return Where(address, source)
 
 
-def _is_there(path: Path) -> bool:
-    try:
-        return path.exists()
-    except PermissionError:
-        # The folder of the socket is for others; loopback may still be for everybody.
-        return False
-
-
 with_settings = click.make_pass_decorator(Settings, ensure=True)
 
 
@@ -91,8 +86,8 @@ def address_option(command: Command) -> Command:
         metavar="ADDRESS",
         expose_value=False,
         callback=keep,
-        help=f"The daemon: HOST:PORT or unix:PATH. Else ${ENVIRONMENT}, else unix:{DEFAULT_SOCKET} "
-        f"where that exists, else {DEFAULT_TCP}.",
+        help=f"The daemon: HOST:PORT or unix:PATH. Else ${VARIABLE}, else unix:{USUAL_SOCKET} "
+        f"where that exists, else {USUAL_TCP}.",
     )(command)
 
 
@@ -159,6 +154,23 @@ class Text(click.ParamType[str]):
         return value
 
 
+class Label(click.ParamType[tuple[str, str]]):
+    """A word and what it says, as ``K=V``; both are free text."""
+
+    name = "label"
+
+    def convert(
+        self, value: str | tuple[str, str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        """The two parts, or a usage error that shows how they are written."""
+        if isinstance(value, tuple):
+            return value
+        key, equals, word = TEXT.convert(value, param, ctx).partition("=")
+        if not (key and equals):
+            self.fail(f"{value!r} is no label: write K=V, such as job=nightly", param, ctx)
+        return key, word
+
+
 class Whole(click.ParamType[int]):
     """A whole number between two bounds, both included."""
 
@@ -180,3 +192,4 @@ class Whole(click.ParamType[int]):
 
 DURATION: Final = Duration()
 TEXT: Final = Text()
+LABEL: Final = Label()

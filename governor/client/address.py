@@ -6,14 +6,10 @@ It knows how addresses are written and which sockets they mean. It must never op
 import os
 import socket
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
+from governor.address import USUAL_TCP, VARIABLE, usual
 from governor.client.errors import UsageError
-
-VARIABLE: Final = "GOVERNOR_ADDRESS"
-SOCKET: Final = "/run/governor/governor.sock"
-TCP: Final = "127.0.0.1:7411"
 
 _MAX_PORT: Final = 65_535
 
@@ -61,9 +57,7 @@ def find(address: str | None = None) -> Address:
         return parse(address)
     if said := os.environ.get(VARIABLE):
         return parse(said)
-    if Path(SOCKET).is_socket():
-        return parse(f"unix:{SOCKET}")
-    return parse(TCP)
+    return parse(usual())
 
 
 def parse(text: str) -> Address:
@@ -78,5 +72,7 @@ def parse(text: str) -> Address:
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not host or not (port.isascii() and port.isdigit()) or not 1 <= int(port) <= _MAX_PORT:
-        raise UsageError(f"{text!r} is no address; write host:port, such as {TCP}, or unix:/path/to/governor.sock")
+        raise UsageError(
+            f"{text!r} is no address; write host:port, such as {USUAL_TCP}, or unix:/path/to/governor.sock"
+        )
     return Address(text, host=host, port=int(port))

@@ -284,7 +284,8 @@ class Conversation:
         members: tuple[Member, ...] = ()
         for grant in lease.grants:
             if grant.members:
-                members += tuple([Member(m.id, dict(m.attributes), m.generation) for m in grant.members])
+                pool = grant.resource
+                members += tuple([Member(m.id, dict(m.attributes), m.generation, pool) for m in grant.members])
         if ask.adopt:
             claims = tuple([(grant.resource, grant.permits) for grant in lease.grants])
         outlives = self.keeping.outlives(granted)

@@ -33,11 +33,13 @@ class Member:
         id: Its name in the daemon's config.
         attributes: What the operator wrote beside it, such as ``endpoint``.
         generation: Rises when what was opened on it before must be opened anew.
+        resource: The pool that it is of.
     """
 
     id: str
     attributes: Mapping[str, str]
     generation: int
+    resource: str
 
 
 @dataclass(slots=True, eq=False)
@@ -82,7 +84,7 @@ class Held:
     def extend(self, since: int) -> None:
         """The daemon counts its length from ``since`` or later."""
         if self.length is not None:
-            self.until = max(self.until, since + self.length - min(self.length // _MARGIN_SHARE, _MOST_MARGIN))
+            self.until = max(self.until, _safe_until(since, self.length))
 
     @property
     def ends_at(self) -> int:
@@ -92,4 +94,8 @@ class Held:
     def shorten(self, length: int, since: int) -> None:
         """It has another length from now on, counted from ``since`` or later."""
         self.length = length
-        self.until = since + length - min(length // _MARGIN_SHARE, _MOST_MARGIN)
+        self.until = _safe_until(since, length)
+
+
+def _safe_until(since: int, length: int) -> int:
+    return since + length - min(length // _MARGIN_SHARE, _MOST_MARGIN)

@@ -84,23 +84,27 @@ def lease_of(row: Plain) -> LeaseRow:
 
 
 def _lease(row: Plain) -> LeaseRow:
-    number, client, request_id, grants, labels, granted_for, granted_at, waited, deadline, orphaned, graced = row
-    held_grants, spent = _grants_of(str(grants))
-    held = Held(
-        id=LeaseId(_int(number)),
-        grants=held_grants,
-        deadline=_int(deadline),
-        client=str(client),
-        length=_int(granted_for),
-        request_id=str(request_id),
-        labels=() if labels == "{}" else tuple(json.loads(str(labels)).items()),
-        granted_for=_int(granted_for),
-        granted_at=_int(granted_at),
-        waited=_int(waited),
-        orphaned=bool(orphaned),
-        spent=spent,
+    # The tables are STRICT: a column holds what it says. A start may have a hundred thousand of these to read.
+    number, client, request_id, grants, labels, granted_for, granted_at, waited, deadline, orphaned, graced = cast(
+        "tuple[LeaseId, str, str, str, str, int, int, int, int, int, int]", row
     )
-    return LeaseRow(held, bool(graced))
+    held_grants, spent = _grants_of(grants)
+    its_labels = () if labels == "{}" else tuple(json.loads(labels).items())
+    held = Held(
+        number,
+        held_grants,
+        deadline,
+        client,
+        granted_for,
+        request_id,
+        its_labels,
+        granted_for,
+        granted_at,
+        waited,
+        orphaned != 0,
+        spent,
+    )
+    return LeaseRow(held, graced != 0)
 
 
 def past_row(past: Past) -> Plain:

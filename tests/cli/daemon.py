@@ -26,6 +26,7 @@ semaphores:
   hurried: {{permits: 1, max_wait: 100ms}}
   crowded: {{permits: 1, max_waiters: 1}}
   shard=3: {{permits: 1}}
+  severe: {{permits: 1, on_disconnect: release}}
 pools:
   orders-db:
     members:
@@ -89,6 +90,14 @@ def stands_in_line(address: str, name: str) -> None:
     late = time.monotonic() + BOUND
     while resources(address)[name].waiters == 0:
         assert time.monotonic() < late, f"nobody came to wait for {name}"
+        time.sleep(0.01)
+
+
+def until_free(address: str, *names: str) -> None:
+    """Returns once nothing of them is lent."""
+    late = time.monotonic() + BOUND
+    while any(resources(address)[name].in_use for name in names):
+        assert time.monotonic() < late, f"some of {names} stays lent"
         time.sleep(0.01)
 
 

@@ -11,7 +11,7 @@ from governor.cli import commands
 from governor.cli.exits import MEANING
 from tests.cli.conftest import Run
 
-NAMES = ("serve", "check", "schema", "status", "acquire", "renew", "release", "health", "state", "version")
+NAMES = ("serve", "check", "schema", "status", "run", "acquire", "renew", "release", "health", "state", "version")
 
 
 def test_help_lists_the_commands_as_they_are_met(run: Run) -> None:

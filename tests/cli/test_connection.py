@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from governor.cli import connection
+from governor.cli import connection, reach
 from tests.cli.conftest import Fake, Run
 from tests.cli.process import COMMAND, ROOT
 
@@ -69,15 +69,15 @@ def test_a_default_address_is_not_said_to_come_from_somewhere(
     run: Run, closed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody named it, so there is nobody to name."""
-    monkeypatch.setattr("governor.cli.options.DEFAULT_SOCKET", Path("/nonexistent/governor.sock"))
-    monkeypatch.setattr("governor.cli.options.DEFAULT_TCP", closed)
+    monkeypatch.setattr("governor.address.USUAL_SOCKET", Path("/nonexistent/governor.sock"))
+    monkeypatch.setattr("governor.address.USUAL_TCP", closed)
 
     assert f"at {closed}: Connection refused." in run("status").err
 
 
 def test_the_default_is_the_socket_where_there_is_one(run: Run, fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Loopback TCP is for machines without it."""
-    monkeypatch.setattr("governor.cli.options.DEFAULT_SOCKET", Path(fake.address.removeprefix("unix:")))
+    monkeypatch.setattr("governor.address.USUAL_SOCKET", Path(fake.address.removeprefix("unix:")))
 
     assert run("health").exit == 0
 
@@ -88,8 +88,8 @@ def test_a_default_socket_out_of_reach_is_none(run: Run, fake: Fake, monkeypatch
     def refuse(_: Path) -> bool:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("governor.cli.options.DEFAULT_TCP", fake.tcp)
-    monkeypatch.setattr(Path, "exists", refuse)
+    monkeypatch.setattr("governor.address.USUAL_TCP", fake.tcp)
+    monkeypatch.setattr(Path, "is_socket", refuse)
 
     assert run("health").exit == 0
 
@@ -102,7 +102,7 @@ def test_a_socket_that_one_may_not_use_is_not_mistaken_for_a_dead_one(
     def refuse(_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(connection, "_touch", refuse)
+    monkeypatch.setattr(reach, "_touch", refuse)
     ended = run("status", "--address", fake.address)
 
     assert ended.exit == 3

@@ -33,7 +33,10 @@ def test_reasons_of_the_table_are_reasons_of_the_daemon() -> None:
         (Exit.CANNOT_START, 71),
         (Exit.TRY_LATER, 75),
         (Exit.BAD_CONFIG, 78),
+        (Exit.LEASE_LOST, 79),
         (Exit.TIMED_OUT, 124),
+        (Exit.CANNOT_RUN, 126),
+        (Exit.NOT_FOUND, 127),
         (Exit.INTERRUPTED, 130),
     ],
 )

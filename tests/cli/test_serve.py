@@ -24,7 +24,7 @@ def test_serve_says_where_what_and_how_many(shared: Daemon) -> None:
 
     assert f"listening on {shared.address}" in said
     assert "listening on 127.0.0.1:" in said
-    assert f"config {shared.config}: 7 resources" in said
+    assert f"config {shared.config}: 8 resources" in said
 
 
 def test_a_daemon_that_hangs_is_noticed_in_the_line(run: Run, own: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +134,7 @@ def test_a_bare_file_is_told_how_it_is_named(run: Run) -> None:
 
 def test_the_start_names_kinds_as_the_yaml_does(shared: Daemon) -> None:
     """As `check` and the metrics do: one word for one thing."""
-    assert "7 resources (1 pool, 1 rate_limit, 5 semaphores)" in "".join(shared.said)
+    assert "8 resources (1 pool, 1 rate_limit, 6 semaphores)" in "".join(shared.said)
 
 
 def imports_begun(process: subprocess.Popen[str]) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from governor.client import address
 from governor.client.address import Address, find, parse
 from governor.client.errors import UsageError
 
@@ -80,7 +79,7 @@ def test_an_empty_environment_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOVERNOR_ADDRESS", "")
     with tempfile.TemporaryDirectory(prefix="governor-") as folder:
         path = Path(folder) / "governor.sock"
-        monkeypatch.setattr(address, "SOCKET", str(path))
+        monkeypatch.setattr("governor.address.USUAL_SOCKET", path)
         assert find() == parse("127.0.0.1:7411")
 
         path.write_text("no socket", encoding="utf-8")

@@ -227,7 +227,7 @@ def test_a_grant_says_what_was_lent() -> None:
 
     assert isinstance(held, Held)
     assert (held.id, held.claims, held.state) == (12, (("orders-db", 1),), State.HELD)
-    assert held.members == (Member("primary", {"endpoint": "db1:5432"}, 3),)
+    assert held.members == (Member("primary", {"endpoint": "db1:5432"}, 3, "orders-db"),)
     assert (held.length, held.waited) == (30 * 10**9, 250_000_000)
     assert held.owner == 42
 
@@ -434,6 +434,21 @@ def test_to_cancel_what_was_refused_says_nothing() -> None:
     scene.talk.cancel(ask)
 
     assert scene.said() == []
+
+
+def test_an_adoption_that_is_cancelled_lets_go_again() -> None:
+    """Its lease is whoever's it was to be: it is neither given back nor kept alive."""
+    scene = Scene()
+    scene.greeted()
+    asks = [scene.adopt(7), scene.adopt(8), scene.adopt(9)]
+    scene.said()
+    scene.hear(granted(asks[0], 7), handled(scene.talk._sent))
+    for ask in asks[:2]:
+        scene.talk.cancel(ask)
+    (message,) = scene.said()
+
+    assert sorted(message.detaches) == [7, 8]
+    assert (list(message.releases), list(message.cancels)) == ([], [])
 
 
 def test_asks_that_are_cancelled_without_a_connection_take_no_room() -> None:

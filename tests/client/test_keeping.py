@@ -520,6 +520,7 @@ def test_attempts_to_come_back_are_no_signs_of_life() -> None:
     scene.break_off()
     for _ in range(4):
         scene.connect()
+        scene.talk.heard(scene.now)  # it answers, but has not read a word yet
         scene.run(0.44)
         scene.break_off()
     assert scene.lost == []

@@ -30,7 +30,7 @@ NAMES = ("acquire", "try_acquire", "adopt", "limit", "close", "address", "let_th
 def lease(*, state: State = State.HELD, length: int | None = 30 * 10**9) -> Lease:
     """One that no daemon knows."""
     link = Link(parse("127.0.0.1:1"), "tests", {}, "0")
-    members = (Member("primary", {"endpoint": "db1:5432"}, 1),)
+    members = (Member("primary", {"endpoint": "db1:5432"}, 1, "orders-db"),)
     held = Held(7, (("orders-db", 1), ("api", 3)), members, length, 250_000_000, 1 << 60, None, link.pid, state)
     return Lease(link, held)
 

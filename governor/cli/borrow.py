@@ -1,0 +1,50 @@
+"""The client library as the commands use it: a session with the daemon, and how its errors read.
+
+It knows the errors of the library. It must never load gRPC, which a command that borrows does without.
+"""
+
+import logging
+from typing import TYPE_CHECKING
+
+from governor.address import VARIABLE
+from governor.cli.exits import BY_REASON, CommandError, Exit
+from governor.cli.options import Where
+from governor.wording import SECOND, printable, span
+
+if TYPE_CHECKING:
+    from governor.client import Client, GovernorError
+
+
+def client(where: Where, name: str) -> "Client":
+    """A client that has said nothing yet."""
+    from governor.client import Client
+
+    # What it would log, the command says in its own words.
+    logger = logging.getLogger("governor.client")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+    return Client(str(where.address), name=name)
+
+
+def failure(error: "GovernorError") -> CommandError:
+    """The words and the exit code for what the library says went wrong."""
+    from governor.client import LeaseLost, NotGranted, Unavailable, UsageError
+
+    sentence = printable(str(error)).removeprefix("governor: ")
+    match error:
+        case NotGranted():
+            reason = error.reason.upper()
+            retry = None if error.retry_after is None else round(error.retry_after * SECOND)
+            if retry is not None and "try again in" not in sentence:
+                sentence += f"; try again in {span(retry)}"
+            usual = Exit.USAGE if error.never else Exit.TRY_LATER
+            facts = {"resource": error.resource}
+            return CommandError(BY_REASON.get(reason, usual), sentence, reason=reason, facts=facts, retry=retry)
+        case Unavailable():
+            return CommandError(Exit.CANNOT_REACH, f"{sentence}. Another address: --address or {VARIABLE}.")
+        case UsageError():
+            return CommandError(Exit.USAGE, sentence)
+        case LeaseLost():
+            return CommandError(Exit.LEASE_LOST, sentence)
+        case _:
+            return CommandError(Exit.BUG, sentence)

@@ -1,0 +1,53 @@
+"""Whether anybody listens at an address, found out with a plain connection before anything is said there.
+
+It knows sockets and what keeps one from connecting, in words that say what to look at. It must never know gRPC, which
+takes longer to load than all of this.
+"""
+
+import socket
+from typing import Final, assert_never
+
+from governor.address import VARIABLE, Address, TcpAddress, UnixAddress
+from governor.cli.exits import CommandError, Exit
+from governor.cli.options import Where
+
+CONNECT_SECONDS: Final = 2
+
+
+def reach(where: Where) -> None:
+    """Returns if somebody took a connection just now.
+
+    Raises:
+        CommandError: nobody did.
+    """
+    try:
+        _touch(where.address)
+    except OSError as error:
+        raise _unreachable(where, error) from error
+
+
+def _unreachable(where: Where, error: OSError) -> CommandError:
+    named = "" if where.source == "default" else f" (from {where.source})"
+    match error:
+        case TimeoutError():
+            why = f"no answer within {CONNECT_SECONDS} s. Is it running there?"
+        case PermissionError():
+            why = f"{error.strerror}. The config says who may use the socket: its mode, owner and group."
+        case _:
+            why = f"{error.strerror or error}. Is it running there?"
+    return CommandError(
+        Exit.CANNOT_REACH,
+        f"cannot reach the daemon at {where.address}{named}: {why} Another address: --address or {VARIABLE}.",
+    )
+
+
+def _touch(address: Address) -> None:
+    match address:
+        case UnixAddress():
+            with socket.socket(socket.AF_UNIX) as plain:
+                plain.settimeout(CONNECT_SECONDS)
+                plain.connect(str(address.path))
+        case TcpAddress():
+            socket.create_connection((address.host, address.port), timeout=CONNECT_SECONDS).close()
+        case _:
+            assert_never(address)

@@ -1,0 +1,182 @@
+"""What only a terminal shows: job control around `governor run`, and the line of who waits."""
+
+import shlex
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import pytest
+
+from tests.cli.conftest import Run, lease_of
+from tests.cli.daemon import Daemon, resources, stands_in_line, until_free
+from tests.cli.process import BOUND, ROOT, ended, running
+from tests.cli.terminal import CTRL_BACKSLASH, CTRL_C, CTRL_Z, Terminal, terminal
+
+TOLD: Final = shlex.join([sys.executable, "-S", str(ROOT / "tests" / "cli" / "told.py"), "hangs-up"])
+PROMPT: Final = r"(?<=[\nK])\$ "
+# Back to the start of the line, and clear it.
+CLEAR: Final = r"\r\x1b\[K"
+
+
+@pytest.fixture
+def screen(own: Daemon) -> Iterator[Terminal]:
+    """A terminal whose shell knows the daemon."""
+    with terminal({"GOVERNOR_ADDRESS": own.address}) as screen:
+        yield screen
+
+
+@contextmanager
+def ahead_in_line(own: Daemon) -> Iterator[None]:
+    """Somebody waits for a permit of thumbnails meanwhile."""
+    with running("acquire", "thumbnails") as process:
+        stands_in_line(own.address, "thumbnails")
+        yield
+        process.send_signal(signal.SIGINT)
+        process.wait(BOUND)
+
+
+def test_ctrl_c_reaches_the_command_once(screen: Terminal) -> None:
+    """And governor goes on for as long as the command does."""
+    screen.type(f"governor run thumbnails -- {TOLD}\n")
+    screen.shows(r"lease \d+")
+    screen.type(CTRL_C)
+    screen.shows("told SIGINT")
+    screen.type(CTRL_BACKSLASH)
+    between = screen.until("told SIGQUIT")
+
+    assert "SIGINT" not in between
+
+
+def test_a_loop_ends_with_ctrl_c(screen: Terminal) -> None:
+    """Since governor dies of it when its command does, the shell begins nothing more."""
+    screen.type(
+        "for i in 1 2 3; do governor run thumbnails -- sh -c 'echo begun; exec sleep 600'; done; echo \"is $?\"\n"
+    )
+    screen.shows("\nbegun")
+    screen.type(CTRL_C)
+    said = screen.until(PROMPT)
+
+    assert "begun" not in said
+    screen.type("echo was $?\n")
+    screen.shows("\nwas 130")
+
+
+def test_ctrl_z_and_fg_do_what_they_always_do(screen: Terminal) -> None:
+    """The job stops as a whole, and goes on as a whole; a pipe is part of it."""
+    screen.type(f"governor run thumbnails -- {TOLD} | cat\n")
+    screen.shows(r"lease \d+")
+    screen.type(CTRL_Z)
+    screen.shows("Stopped")
+    screen.shows(PROMPT)
+    screen.type("fg\n")
+    screen.shows("told SIGCONT")
+
+
+def test_a_command_that_reads_the_terminal_may(screen: Terminal) -> None:
+    """It is in the foreground, as if it had been started alone."""
+    screen.type("governor run thumbnails -- sh -c 'echo ready; read word; echo \"read $word\"'\n")
+    screen.shows("\nready")
+    screen.type("something\n")
+    screen.shows("\nread something")
+
+
+def test_the_job_of_a_terminal_that_goes_away_ends(own: Daemon, screen: Terminal) -> None:
+    """The terminal hangs up on governor and its command, and the permits are back."""
+    screen.type("governor run thumbnails -- sh -c 'echo begun; exec sleep 600'\n")
+    screen.shows("\nbegun")
+    screen.hang_up()
+
+    until_free(own.address, "thumbnails")
+
+
+@pytest.mark.parametrize("command", ["acquire thumbnails", "run thumbnails -- echo begun"])
+def test_who_waits_sees_where(own: Daemon, run: Run, screen: Terminal, command: str) -> None:
+    """One line, drawn again about once a second in its own place, and gone without a trace when the wait is over."""
+    held = lease_of(run, "thumbnails=2")
+    with ahead_in_line(own):
+        screen.type(f"governor {command}\n")
+        screen.shows(rf"{CLEAR}waiting for thumbnails: 1 ahead(, about \S+ to go)?, 0s so far")
+        screen.shows(rf"{CLEAR}waiting for thumbnails: 1 ahead(, about \S+ to go)?, 1s so far")
+    screen.shows(rf"{CLEAR}waiting for thumbnails: next in line(, about \S+ to go)?, \d+s so far")
+    assert run("release", str(held)).exit == 0
+    screen.shows(rf"{CLEAR}(begun|lease \d+, after waiting \S+)\r\n")
+    screen.shows(PROMPT)
+
+
+def test_a_lease_that_was_waited_for_at_a_terminal_is_as_any_other(own: Daemon, run: Run, screen: Terminal) -> None:
+    """It outlives the command, with the whole of its time, and is given back by its id."""
+    screen.type("governor acquire orders-db thumbnails=2 --lease 1h\n")
+    lease = screen.shows(r"\nlease (\d+)\r\n")[1]
+    screen.shows(
+        r"  orders-db: 1 permit\r\n    primary \(generation 1\)  endpoint=db1:5432\r\n  thumbnails: 2 permits\r\n"
+    )
+    screen.shows(rf"ends in 1h00m; to give it back: governor release {lease}\r\n")
+    screen.shows(PROMPT)
+    screen.type("governor status nothing-of-it\n")
+    screen.shows("no such resource")
+
+    assert resources(own.address)["thumbnails"].in_use == 2
+    assert run("release", lease).out == f"lease {lease}: released\n"
+
+
+def test_it_outlives_its_session_whatever_becomes_of_others(own: Daemon, run: Run, screen: Terminal) -> None:
+    """Also where a lease ends with its session at once: it has left that before."""
+    screen.type("governor acquire severe\n")
+    lease = screen.shows(r"\nlease (\d+)\r\n")[1]
+    screen.shows(PROMPT)
+
+    assert resources(own.address)["severe"].in_use == 1
+    assert run("release", lease).out == f"lease {lease}: released\n"
+
+
+def test_a_refusal_at_a_terminal_reads_as_any_other(run: Run, screen: Terminal) -> None:
+    """The same words, and the same exit codes."""
+    held = lease_of(run, "thumbnails=2")
+    for words, code in [("thumbnails --wait 0", 75), ("thumbnails --wait 50ms", 124), ("thumbnals", 2), ("shard=4", 2)]:
+        elsewhere = ended("acquire", *words.split())
+        screen.type(f"governor acquire {words}; echo is $?\n")
+        said = screen.until(rf"\nis {code}\r\n")
+
+        assert elsewhere.returncode == code
+        assert elsewhere.stderr.rstrip("\n") in said
+    assert run("release", str(held)).exit == 0
+
+
+def test_ctrl_c_in_line_leaves_it(own: Daemon, run: Run, screen: Terminal) -> None:
+    """Nothing is left of the line that was shown, and nobody waits any more."""
+    held = lease_of(run, "thumbnails=2")
+    screen.type("governor acquire thumbnails\n")
+    screen.shows("next in line")
+    screen.type(CTRL_C)
+    screen.shows(CLEAR)
+    screen.shows(PROMPT)
+    screen.type("echo is $?\n")
+    screen.shows("\nis 130")
+
+    assert resources(own.address)["thumbnails"].waiters == 0
+    assert run("release", str(held)).exit == 0
+
+
+def test_nothing_is_drawn_from_the_background(own: Daemon, run: Run, screen: Terminal) -> None:
+    """The person at the terminal does something else by now."""
+    held = lease_of(run, "thumbnails=2")
+    screen.type("governor run thumbnails -- echo begun &\n")
+    screen.shows(PROMPT)
+    assert ended("acquire", "thumbnails", "--wait", "1500ms").returncode == 124
+    assert run("release", str(held)).exit == 0
+    screen.shows("begun")
+
+    assert "waiting for" not in screen.written
+
+
+@pytest.mark.parametrize("name", ["dumb", ""])
+def test_a_terminal_that_cannot_clear_a_line_gets_none(own: Daemon, run: Run, name: str) -> None:
+    """As the shell of an editor."""
+    held = lease_of(run, "thumbnails=2")
+    with terminal({"GOVERNOR_ADDRESS": own.address, "TERM": name}) as screen:
+        screen.type("governor acquire thumbnails --wait 200ms\n")
+        screen.shows("governor: thumbnails: no permits came")
+        assert "waiting for" not in screen.written
+    assert run("release", str(held)).exit == 0
