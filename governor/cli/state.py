@@ -14,9 +14,12 @@ from governor.wording import count
 _PLACE = click.argument("place", metavar="FILE-OR-DIR", type=click.Path(path_type=Path))
 
 
-@click.group()
+@click.group(epilog=examples("governor state check /var/lib/governor"))
 def state() -> None:
-    """Look at, and mend, the state file of a daemon: the leases that are held, and what resources remember."""
+    """Look at what a daemon remembers, and mend it.
+
+    That is its state file: which leases are held, and what is spent or quarantined.
+    """
 
 
 @state.command(epilog=examples("governor state check /var/lib/governor"))
