@@ -3,6 +3,7 @@
 It knows how addresses are written and which sockets they mean. It must never open one.
 """
 
+import ipaddress
 import os
 import socket
 from dataclasses import dataclass
@@ -32,6 +33,17 @@ class Address:
     def authority(self) -> str:
         """What HTTP/2 calls the host."""
         return "localhost" if self.path else self.text
+
+    @property
+    def is_name(self) -> bool:
+        """Whether its host is a name that must be looked up, which may take long."""
+        if self.path:
+            return False
+        try:
+            ipaddress.ip_address(self.host)
+        except ValueError:
+            return True
+        return False
 
     def candidates(self) -> list[Candidate]:
         """The sockets to try, in order. Raises OSError when the host has no address, ValueError if it is no name."""

@@ -60,6 +60,16 @@ class Dial:
             why = str(error)
         raise Ended(None, why)
 
+    @property
+    def knows_where(self) -> bool:
+        """Whether there are addresses left to try, so that none must be looked up."""
+        return bool(self._candidates)
+
+    def found(self, candidates: list[Candidate], now: int) -> None:
+        """Where its name is."""
+        self._candidates.extend(candidates)
+        self.next_try = now
+
     def reached(self) -> None:
         """The daemon is there: its other addresses are not needed."""
         self._candidates.clear()

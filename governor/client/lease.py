@@ -136,9 +136,10 @@ class Lease:
         self._stop_watching()
         if held is not None and held.state is State.HELD and held.owner == self._link.pid:
             held.outcome = code
-            held.state = State.RELEASED
+            # In this order, so that one that Ctrl-C keeps from being given back is not taken for given back.
             if held.length is not None:
                 self._submit(held)
+            held.state = State.RELEASED
 
     def detach(self) -> int:
         """Have it outlive this block and this process: nobody keeps it alive, until somebody adopts it.
@@ -153,8 +154,8 @@ class Lease:
         held = self._held
         self._stop_watching()
         if held is not None and held.state is State.HELD and held.owner == self._link.pid:
-            held.state = State.DETACHED
             self._link.submit(lambda talk: talk.keeping.detach(held))
+            held.state = State.DETACHED
         return self.id
 
     def _submit(self, held: Held) -> None:
@@ -168,7 +169,11 @@ class Lease:
     def _leave(self, error: BaseException | None) -> None:
         """The end of a block."""
         if not self.lost:
-            self.release()
+            try:
+                self.release()
+            except BaseException:
+                self.release()  # Ctrl-C came in between
+                raise
         elif error is None:
             self.check()
         else:

@@ -15,15 +15,17 @@ import logging
 import os
 import select
 import socket
+import sys
 import threading
 import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from secrets import token_hex
 from typing import Final
 
-from governor.client.address import Address
+from governor.client.address import Address, Candidate
 from governor.client.asks import SECOND, Ask
 from governor.client.conversation import Conversation
 from governor.client.dial import Dial
@@ -85,6 +87,8 @@ class Link:
         self._taken = False
         self._greeted_at = 0
         self._dial = Dial(self.address)
+        # The host's name is being looked up, in a thread of its own.
+        self._looking_up = False
         self._busy_at = time.monotonic_ns()
         self._poll = select.poll()
         self._talk = Conversation(
@@ -117,6 +121,12 @@ class Link:
         if self._asleep or self._thread is None:
             self._wake()
 
+    def _leave_loops(self) -> None:
+        """Take what was asked for in the last turn of an event loop that was closed before the next."""
+        for loop in list(self._gathered):
+            if loop.is_closed():
+                self.inbox.extend(self._gathered.pop(loop, ()))
+
     def _wake(self) -> None:
         if self._thread is None:
             with self._lock:
@@ -136,6 +146,7 @@ class Link:
             thread = threading.Thread(target=self._run, name="governor-client", daemon=True)
             self._poll, self._wake_out, self._wake_in, self._thread = poll, *ends, thread
             thread.start()
+            _bid_farewell_as_a_child()
         except BaseException:
             # If it runs for all that, as after Ctrl-C, it finds that it is not the one.
             self._thread = self._wake_out = self._wake_in = None
@@ -207,6 +218,8 @@ class Link:
     def _turn(self) -> None:
         now = time.monotonic_ns()
         inbox, talk = self.inbox, self._talk
+        if self._gathered:
+            self._leave_loops()
         while inbox:
             work = inbox.popleft()
             if isinstance(work, Ask):
@@ -228,7 +241,8 @@ class Link:
         except Ended as ended:
             self._broken(ended, now)
         tell(self._talk)
-        self._wait(now)
+        if not self._done():
+            self._wait(now)
 
     def _wait(self, now: int) -> None:
         """Sleep until something comes, or is due."""
@@ -268,6 +282,9 @@ class Link:
     def _connect(self, now: int) -> None:
         """Begin to connect; how it went shows when the socket is ready."""
         try:
+            if self.address.is_name and not self._dial.knows_where:
+                self._look_up(now)
+                return
             sock = self._dial.begin(now)
         except Ended as ended:
             self._broken(ended, now)
@@ -278,6 +295,42 @@ class Link:
             self._connecting_until = now + _PATIENCE
             self._poll.register(sock, select.POLLIN | select.POLLOUT)
             self._talk.connected(now)
+
+    def _look_up(self, now: int) -> None:
+        """Find the addresses of a name, which may take long: nobody who waits here may wait for that."""
+        self._dial.next_try = now + _PATIENCE
+        if self._looking_up:
+            return
+        self._looking_up = True
+        pid = self.pid
+
+        def found(result: list[Candidate] | str, _: Conversation) -> None:
+            self._looking_up = False
+            if self._stream is not None or pid != self.pid:
+                return
+            now = time.monotonic_ns()
+            if isinstance(result, str):
+                self._broken(Ended(None, result), now)
+            else:
+                self._dial.found(result, now)
+
+        def look_up() -> None:
+            try:
+                result: list[Candidate] | str = self.address.candidates()
+            except OSError as error:
+                result = error.strerror or str(error)
+            except ValueError as error:  # a name that can be no host
+                result = str(error)
+            if self._thread is not None:
+                self.submit(partial(found, result))
+            else:
+                self._looking_up = False  # nobody wants to know any more
+
+        try:
+            threading.Thread(target=look_up, name="governor-look-up", daemon=True).start()
+        except RuntimeError as error:  # there is no room for it
+            self._looking_up = False
+            raise Ended(None, str(error)) from error
 
     def _check(self, now: int, *, silent: bool) -> None:
         """Raise Ended if it has become pointless to wait for this connection."""
@@ -383,3 +436,17 @@ def _farewell() -> None:
     for thread in [link.leave() for link in list(_links)]:
         if thread is not None:
             thread.join(max(0.0, until - time.monotonic()))
+
+
+_farewells: set[int] = set()
+
+
+def _bid_farewell_as_a_child() -> None:
+    """Have a child of multiprocessing give back what it gave back last: it ends without what `atexit` would run."""
+    process = sys.modules.get("multiprocessing.process")
+    if process is None or process.parent_process() is None or os.getpid() in _farewells:
+        return
+    from multiprocessing.util import Finalize  # noqa: PLC0415 - only where it has been imported anyway
+
+    _farewells.add(os.getpid())
+    Finalize(None, _farewell, exitpriority=-1)

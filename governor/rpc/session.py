@@ -11,8 +11,8 @@ at once would leave both waiting for ever.
 import asyncio
 import logging
 import secrets
-from collections.abc import Sequence
-from typing import Final, cast
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, TypeVar, cast
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -31,6 +31,7 @@ from governor.sessions import Sessions
 from governor.v1 import governor_pb2 as pb
 
 Context = aio.ServicerContext[bytes, bytes]
+T = TypeVar("T")
 
 # The largest message that a client may send, on a session or in a call.
 MESSAGE_BYTES: Final = 256 * 1024
@@ -82,7 +83,7 @@ class SessionService:
         """End every stream, and any that comes yet: one that stays open would hold up a stop for its whole grace."""
         self._stopping = True
         for stream in self._streams:
-            stream.end(_STOPPING)
+            stream.stop()
         self._reading.stop()
 
     def close(self) -> None:
@@ -184,6 +185,13 @@ class Stream:
             self.outbox.drop()
             self._task.cancel()
 
+    def stop(self) -> None:
+        """The client is told what it has yet to be told, such as of its last release, and that the daemon ends."""
+        if self._end is None:
+            self._end = _STOPPING
+            self.outbox.close()
+            self._task.cancel()
+
     async def run(self, context: Context) -> status.Refusal | None:
         """Until either side ends it; why, if it is we who do."""
         session = self._session
@@ -201,6 +209,8 @@ class Stream:
         except asyncio.CancelledError:
             if self._end is None or self._task.uncancel():
                 raise  # the client is gone, or gRPC cuts the stream off: there is nobody to tell
+            if writer is not None and self._end is _STOPPING:
+                await writer  # for as long as the server gives it
             return self._end
         else:
             return refusal
@@ -234,19 +244,23 @@ class Stream:
             self.end(status.FAULT)
 
     def _handle(self, request: pb.SessionRequest) -> None:
-        """All of one message; what it gives back is free for what it asks. Raises DecodeError."""
+        """All of one message; what it gives back is free for what it asks. Raises DecodeError.
+
+        Nothing more is done for a client that is cut off in the midst of it: else one message that names the same
+        unknown lease a hundred thousand times would hold up everybody else to its end.
+        """
         session = self._session
         if cancels := request.cancels:
             session.cancel(cancels)
-        if releases := request.releases:
-            session.release(cast("tuple[LeaseId, ...]", tuple(releases)))
+        for leases in self._some(request.releases):
+            session.release(leases)
         if outcomes := request.outcomes:
             _release(session, outcomes)
-        if detaches := request.detaches:
-            session.detach(cast("tuple[LeaseId, ...]", tuple(detaches)))
-        for adopt in request.adopts:
+        for leases in self._some(request.detaches):
+            session.detach(leases)
+        for adopt in self._each(request.adopts):
             session.adopt(adopt.op, LeaseId(adopt.lease_id))
-        for raw in cast("Sequence[bytes]", request.acquires):
+        for raw in self._each(cast("Sequence[bytes]", request.acquires)):
             op, terms = self._asks.read(raw)
             if isinstance(terms, Denial):
                 self.outbox.refused(op, terms)
@@ -254,9 +268,23 @@ class Stream:
                 session.acquire(op, *terms)
         if request.keep_alive:
             session.keep_alive()
-        for op in request.places:
+        for op in self._each(request.places):
             session.place(op)
         self.outbox.handled()
+
+    def _each(self, named: Iterable[T]) -> Iterator[T]:
+        """One after the other, until the client is cut off."""
+        for one in named:
+            if self._end is not None:
+                return
+            yield one
+
+    def _some(self, leases: Sequence[int]) -> Iterator[tuple[LeaseId, ...]]:
+        """As many at once as in a call, until the client is cut off."""
+        for start in range(0, len(leases), translate.MAX_LEASE_IDS):
+            if self._end is not None:
+                return
+            yield cast("tuple[LeaseId, ...]", tuple(leases[start : start + translate.MAX_LEASE_IDS]))
 
 
 def _release(session: Session, releases: Sequence[pb.SessionRelease]) -> None:

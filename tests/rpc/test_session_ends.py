@@ -5,6 +5,7 @@ import random
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -13,6 +14,7 @@ from governor.core.kinds.semaphore import SemaphoreSpec
 from governor.core.types import SECOND
 from governor.rpc.outbox import Outbox
 from governor.session import Session
+from governor.v1 import governor_pb2 as pb
 from tests.rpc.conftest import MAX_WAITERS, RESOURCES, World, declared, until, world
 from tests.rpc.peer import Peer, hello, length, want
 
@@ -147,6 +149,40 @@ async def test_whoever_does_not_read_is_cut_off(governor: World) -> None:
     assert error is not None
     assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert "reads too slowly" in (error.details() or "")
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"releases": [9999] * 40_000},
+        {"detaches": [9999] * 40_000},
+        {"adopts": [pb.SessionAdopt(lease_id=9)] * 40_000},
+        {"acquires": [pb.SessionAcquire()] * 40_000},
+        {"places": [2] * 40_000},
+    ],
+    ids=lambda named: next(iter(named)),
+)
+async def test_no_message_does_more_than_its_answers_are_kept(
+    governor: World, named: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is asked for beyond them would hold up everybody else, and nobody would be told what became of it."""
+    told = 0
+    put = Outbox._put
+
+    def counted(outbox: Outbox, entry: bytes) -> None:
+        nonlocal told
+        told += 1
+        put(outbox, entry)
+
+    peer = await Peer.begin(governor, acquires=[want(1, permits=2), want(2)])
+    monkeypatch.setattr(Outbox, "_put", counted)
+    await peer.say(**named)
+
+    error = await peer.end()
+    assert error is not None
+    assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert told <= 16_384 + 1000
+    await until(lambda: governor.waiters == 0)
 
 
 async def test_a_client_that_is_stuck_but_owes_nothing_is_left_alone(governor: World) -> None:
