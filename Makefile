@@ -89,10 +89,11 @@ bench: .venv/bench.stamp
 
 # --- checks -----------------------------------------------------------------------------------------------------
 
-.PHONY: test format-check lint types imports proto-check test-core test-shells test-long
+.PHONY: test format-check lint types imports proto-check test-core simulate test-shells test-long
 # The tests of the core keep one processor busy, and the others mostly wait: together they take little more than the longer.
 test: format-check lint imports types proto-check
 	@$(MAKE) --jobs=2 --output-sync=target test-core test-shells
+	@$(MAKE) simulate
 
 format-check: .venv/dev.stamp
 	@echo "== format"
@@ -119,9 +120,14 @@ test-core: .venv/dev.stamp
 	@echo "== tests of the core, with coverage"
 	@$(py) -m pytest tests/core --cov --cov-report=term-missing:skip-covered $(PYTEST_ARGS)
 
+# As many worlds as fit: what befalls them follows from a seed, and a seed that finds something is kept.
+simulate: .venv/dev.stamp
+	@echo "== simulated worlds"
+	@$(py) -m tests.simulate --seconds 20
+
 test-shells: .venv/dev.stamp build/node/stamp
 	@echo "== tests of everything else"
-	@$(py) -m pytest tests --ignore=tests/core $(PYTEST_ARGS)
+	@$(py) -m pytest tests --ignore=tests/core --numprocesses=2 --dist=loadfile $(PYTEST_ARGS)
 
 # The state machines of the engine and of the client for minutes, not seconds, and with other examples each time.
 test-long: .venv/dev.stamp

@@ -2,8 +2,9 @@
 
 It knows which parts there are and in what order they begin and end. It must never decide anything about permits.
 
-Order of start: config, state folder, engine, HTTP, gRPC, lease ids, ready. Order of end: not ready, drain, gRPC, HTTP,
-state folder. Whatever cannot be had at the start is one line and an exit code; no lease id is used up by then.
+Order of start: config, state folder, what is remembered, HTTP, gRPC, lease ids, ready. Order of end: not ready, drain,
+gRPC, HTTP, the last that is to be remembered, state folder. Whatever cannot be had at the start is one line and an exit
+code; no lease id is used up by then.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ import gc
 import logging
 import os
 import signal
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from math import inf
 from pathlib import Path
 from typing import Any, Final
@@ -23,13 +24,19 @@ import governor.rpc
 from governor import __version__, descriptors, logs
 from governor.clock import LoopClock, unix_seconds
 from governor.config import DEFAULT, Config, ConfigError, load
-from governor.core.effects import Effect, ReconfigureRefused
+from governor.core.effects import Effect, Reconfigured, ReconfigureRefused
 from governor.core.engine import Engine
-from governor.core.types import SECOND, LeaseId
+from governor.core.types import SECOND, Nanos
 from governor.driver import Driver
-from governor.fence import BLOCK, Fence, FenceError
+from governor.durability import Durability, OnStoreError
+from governor.fence import FenceError, FormerFence
+from governor.journal import BLOCK, Journal
 from governor.lock import BindError, FolderLock
 from governor.metrics import Metrics
+from governor.notify import Notifier
+from governor.restart import Restarted, RestartError, go_on
+from governor.store import Store, StoreError
+from governor.store.database import boot
 from governor.wording import count, counted, span
 
 _log: Final = logging.getLogger("governor")
@@ -42,8 +49,10 @@ _BAD_CONFIG: Final = 78
 _GRPC_GRACE_S: Final = 0.5
 # New objects, then collections of the younger, before a generation is collected; 700, 10, 10 by default.
 _GC_THRESHOLDS: Final = (10_000, 20, 10)
-# How long after a failed write of the fence it is tried again.
-_FENCE_RETRY_S: Final = 1.0
+# How long after a failure to put more lease ids on record it is tried again.
+_IDS_RETRY_S: Final = 1.0
+# What the end may take beyond the drain, as a service manager is told.
+_LAST_STEPS: Final = 10 * SECOND
 # How often it is said that file descriptors are used up.
 _FULL_TOLD_S: Final = 60.0
 # Of the problems of one file; a person mends these first anyway.
@@ -62,7 +71,7 @@ def run(path: Path | None, state: Path | None) -> int:
     except ConfigError as error:
         log.say(str(error))
         return _BAD_CONFIG
-    except (BindError, FenceError) as error:
+    except (BindError, FenceError, StoreError) as error:
         log.say(f"governor: {error}")
         return _CANNOT_START
     finally:
@@ -83,10 +92,13 @@ class Daemon:
         self._ready = False
         self._reloading = asyncio.Lock()
         self._extending = False
+        # When what this run began with was last written, by the wall clock; empty when there was nothing.
+        self._remembered = ""
+        self._set_serving: Callable[[], None] = lambda: None
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def serve(self) -> None:
-        """Start, serve, drain and end. Raises BindError or FenceError when something cannot be had."""
+        """Start, serve, drain and end. Raises BindError, FenceError or StoreError when something cannot be had."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(_Faults())
         descriptors.raise_limit()
@@ -96,14 +108,22 @@ class Daemon:
         config = self._config
         async with contextlib.AsyncExitStack() as stack:
             stack.enter_context(_folder(self._state))
-            self._fence = Fence(self._state)
-            self._driver = driver = Driver(Engine(first_id=self._fence.reserved + 1), LoopClock())
+            self._notifier = stack.enter_context(Notifier(os.environ, os.getpid()))
+            fence = FormerFence(self._state)
+            store = Store(self._state, flush=config.durability is Durability.POWER)
+            # What is remembered is made in one go, and none of it is garbage.
+            gc.collect()
+            gc.disable()
+            driver, restarted = self._resume(store, fence.reserved)
+            gc.enable()
             stack.callback(driver.close)
-            driver.reconfigure(config.resources)
+            stack.push_async_callback(self._journal.close)
             self._metrics = metrics = Metrics(driver.snapshot, version=__version__)
             metrics.config_loaded(config.hash, unix_seconds())
             driver.observers.append(metrics.observe)
             driver.lag_observers.append(metrics.loop_lag)
+            driver.pause_observers += [metrics.paused, _tell_pause]
+            self._journal.written, self._journal.failed = metrics.store_written, metrics.store_failed
             where = []
             if config.http is not None:
                 pages = await governor.http.serve(config.http, governor.http.Pages(metrics, self._not_ready))
@@ -112,20 +132,21 @@ class Daemon:
             server = await governor.rpc.serve(driver, LoopClock(), config.listen)
             stack.push_async_callback(server.stop, _GRPC_GRACE_S)
             # Whoever asks before this is refused with UNAVAILABLE: a start that fails has not used up a block of ids.
-            driver.reserve_ids(LeaseId(self._fence.reserve()))
+            driver.reserve_ids(await self._journal.reserve())
+            fence.retire()
             driver.observers.append(self._watch_ids)
             where = [f"{address} (gRPC)" for address in server.addresses] + where
             self._announce(where)
-            self._ready = True
-            server.set_serving(True)
+            self._announce_restart(restarted)
+            self._begin_to_serve(server)
             # What lives until the end need not be looked at by each collection. Leases and waiters are no garbage, and
             # the core makes no cycles; by default each few thousand of them would have all of them looked at again.
-            gc.collect()
             gc.freeze()
             gc.set_threshold(*_GC_THRESHOLDS)
             await self._stop.wait()
             self._ready = False
-            server.set_serving(False)
+            self._set_serving()
+            self._notifier.stopping("draining", self._config.drain_timeout + _LAST_STEPS)
             server.drain()
             await self._drain()
         await self._last_steps()
@@ -134,6 +155,57 @@ class Daemon:
             # All is over. One more of them, before the process is gone, must not make a killed one of a clean end.
             loop.remove_signal_handler(number)
             signal.signal(number, signal.SIG_IGN)
+
+    def _begin_to_serve(self, server: governor.rpc.GrpcServer) -> None:
+        self._driver.begin_to_beat()
+        self._ready = True
+        self._set_serving = lambda: server.set_serving(self._not_ready() is None)
+        self._journal.changed = self._store_changed
+        self._store_changed()
+        self._notifier.ready("serving")
+
+    def _resume(self, store: Store, fence: int) -> tuple[Driver, Restarted]:
+        """Go on where the daemon before this one ended."""
+        config = self._config
+        stored = store.load()
+        clock = LoopClock()
+        reserved = max(stored.reserved, fence)
+        self._driver = driver = Driver(Engine(first_id=reserved + 1), clock, beating=False)
+        self._journal = journal = Journal(driver, store, clock, config.durability, config.on_store_error)
+        journal.begin(stored, reserved)
+        now = clock.now()
+        try:
+            restarted = go_on(driver, stored, config.resources, config.restart_grace, now, boot())
+        except RestartError as error:
+            raise store.damaged(str(error)) from error
+        if config.durability is Durability.NONE:
+            store.forget_leases()
+        else:
+            store.restart(restarted.stamp, now, config.restart_grace)
+        driver.commit()
+        if stored.resources:
+            self._remembered = stored.written
+        return driver, restarted
+
+    def _announce_restart(self, restarted: Restarted) -> None:
+        if not self._remembered:
+            return
+        _log.info(
+            "remembered from %s: %s held%s",
+            self._remembered,
+            _are(restarted.leases, "lease"),
+            f", {restarted.graced} of them {span(self._config.restart_grace)} longer" if restarted.graced else "",
+        )
+        if told := _told(restarted.change):
+            _log.info("config since then: %s", ", ".join(told))
+        for problem in restarted.kept:
+            _log.error("config: %s; until then it stays as it was, and a reload tries again", problem)
+        if restarted.kept:
+            self._metrics.config_failed()
+
+    def _store_changed(self) -> None:
+        self._metrics.store_writable(not self._journal.broken)
+        self._set_serving()
 
     def _announce(self, where: Sequence[str]) -> None:
         config = self._config
@@ -146,7 +218,8 @@ class Daemon:
 
     def _not_ready(self) -> str | None:
         if self._ready:
-            return None
+            refuses = self._config.on_store_error is OnStoreError.REFUSE
+            return "the state cannot be written" if self._journal.broken and refuses else None
         return "draining" if self._stop.is_set() else "starting"
 
     # --- the end --------------------------------------------------------------------------------------------
@@ -194,32 +267,39 @@ class Daemon:
             _log.warning("reload: no config file was named at the start; nothing to read anew")
             return
         async with self._reloading:
-            try:
-                config = await asyncio.to_thread(load, self._path, os.environ)
-            except ConfigError as error:
-                self._refuse_reload([str(problem) for problem in error.problems])
-                return
-            outcome = self._driver.reconfigure(config.resources)
-            if isinstance(outcome, ReconfigureRefused):
-                self._refuse_reload([f"{config.source}: {problem}" for problem in outcome.problems])
-                return
-            self._metrics.config_loaded(config.hash, unix_seconds())
-            changes = {"added": outcome.added, "changed": outcome.changed, "removed": outcome.removed}
-            told = [f"{what} {', '.join(names)}" for what, names in changes.items() if names]
-            if config.drain_timeout != self._config.drain_timeout:
-                told.append(f"drain_timeout is now {span(config.drain_timeout)}")
-            resources = counted(spec.kind for spec in config.resources)
-            _log.info("reloaded %s: %s; %s", config.source, resources, ", ".join(told) or "nothing changed")
-            now = self._started
-            pairs = {
-                "listen": (config.listen, now.listen),
-                "http": (config.http, now.http),
-                "state": (config.state, now.state),
-            }
-            if late := [key for key, (new, old) in pairs.items() if new != old]:
-                takes = "takes" if len(late) == 1 else "take"
-                _log.warning("reload: %s %s effect at the next start", " and ".join(late), takes)
-            self._config = config
+            self._notifier.reloading()
+            await self._read_anew(self._path)
+            # Also when it was refused: the reload is over.
+            self._notifier.ready("serving")
+
+    async def _read_anew(self, path: Path) -> None:
+        try:
+            config = await asyncio.to_thread(load, path, os.environ)
+        except ConfigError as error:
+            self._refuse_reload([str(problem) for problem in error.problems])
+            return
+        outcome = self._driver.reconfigure(config.resources)
+        if isinstance(outcome, ReconfigureRefused):
+            self._refuse_reload([f"{config.source}: {problem}" for problem in outcome.problems])
+            return
+        self._metrics.config_loaded(config.hash, unix_seconds())
+        told = _told(outcome)
+        if config.drain_timeout != self._config.drain_timeout:
+            told.append(f"drain_timeout is now {span(config.drain_timeout)}")
+        resources = counted(spec.kind for spec in config.resources)
+        _log.info("reloaded %s: %s; %s", config.source, resources, ", ".join(told) or "nothing changed")
+        now = self._started
+        pairs = {
+            "listen": (config.listen, now.listen),
+            "http": (config.http, now.http),
+            "state": (config.state, now.state),
+            "durability": (config.durability, now.durability),
+            "on_store_error": (config.on_store_error, now.on_store_error),
+        }
+        if late := [key for key, (new, old) in pairs.items() if new != old]:
+            takes = "takes" if len(late) == 1 else "take"
+            _log.warning("reload: %s %s effect at the next start", " and ".join(late), takes)
+        self._config = config
 
     def _refuse_reload(self, problems: Sequence[str]) -> None:
         self._metrics.config_failed()
@@ -237,27 +317,24 @@ class Daemon:
 
     def _watch_ids(self, effects: Sequence[Effect]) -> None:
         del effects
-        if self._fence.reserved - self._driver.last_id < BLOCK // 2 and not self._extending:
+        if self._journal.reserved - self._driver.last_id < BLOCK // 2 and not self._extending:
             self._extending = True
-            self._spawn(self._extend_fence())
+            self._spawn(self._reserve_ids())
 
-    async def _extend_fence(self) -> None:
+    async def _reserve_ids(self) -> None:
         """Put more ids on record before they run out; when they do, the engine refuses new asks."""
         told = ""
         while True:
             try:
-                ceiling = await asyncio.to_thread(self._fence.reserve)
-            except FenceError as error:
-                if str(error) != told:  # an outage is one line, not one a second
-                    told = str(error)
-                    left = self._fence.reserved - self._driver.last_id
-                    _log.error("%s; until then, %s left to give out", error, _are(left, "lease id"))
-                await asyncio.sleep(_FENCE_RETRY_S)
+                ceiling = await self._journal.reserve()
+            except StoreError as error:
+                if str(error) not in {told, self._journal.broken}:  # an outage is one line, not one a second
+                    _log.error("%s", error)
+                told = str(error)
+                await asyncio.sleep(_IDS_RETRY_S)
             else:
-                if told:
-                    _log.info("the fence in %s can be written again", self._state)
                 self._extending = False
-                self._driver.reserve_ids(LeaseId(ceiling))
+                self._driver.reserve_ids(ceiling)
                 return
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
@@ -289,6 +366,16 @@ def _folder(state: Path) -> FolderLock:
     except OSError as error:
         raise BindError(f"state folder {state}: cannot be made: {error.strerror}; name another with --state") from error
     return FolderLock(state)
+
+
+def _told(change: Reconfigured) -> list[str]:
+    """What became of which resources."""
+    changes = {"added": change.added, "changed": change.changed, "removed": change.removed}
+    return [f"{what} {', '.join(names)}" for what, names in changes.items() if names]
+
+
+def _tell_pause(length: Nanos) -> None:
+    _log.info("did not run for %s; all leases end as much later", span(length))
 
 
 def _are(number: int, noun: str) -> str:

@@ -10,7 +10,7 @@ nothing can come between the decision and its answer; one that waits is woken by
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from governor.clock import Clock, Timer
 from governor.core.effects import (
@@ -23,6 +23,8 @@ from governor.core.effects import (
     ReconfigureRefused,
     Released,
     Renewed,
+    Restored,
+    RestoreRefused,
 )
 from governor.core.engine import Engine
 from governor.core.events import (
@@ -31,30 +33,46 @@ from governor.core.events import (
     Disconnect,
     Drain,
     Event,
+    Pause,
     Reconfigure,
     Release,
     Renew,
     ReserveIds,
+    Restore,
+    Seal,
     Wake,
 )
-from governor.core.resource import ResourceSpec
-from governor.core.snapshot import Held, Snapshot
-from governor.core.types import Claim, LeaseId, Nanos, Outcome, TicketId
+from governor.core.resource import Remembered, ResourceSpec
+from governor.core.snapshot import Held, Past, Snapshot
+from governor.core.types import MILLISECOND, SECOND, Claim, LeaseId, Nanos, Outcome, TicketId
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
 Answer = Granted | Denied
+
+# While anything is lent, how often the driver wakes only to know that it does; the first time soon, so that a daemon
+# that dies often gets on, too. By this it can tell a pause: nothing is late by so much but in a process that stood.
+BEAT: Final[Nanos] = SECOND
+FIRST_BEAT: Final[Nanos] = 250 * MILLISECOND
+PAUSED: Final[Nanos] = 250 * MILLISECOND
+_NEVER: Final[Nanos] = 1 << 63
 
 
 class Driver:
     """An engine with a clock and callers.
 
     ``observers`` are called with the effects of each step, before any caller goes on; ``lag_observers`` with how
-    many nanoseconds after its instant the timer came. They must be quick and must not raise.
+    many nanoseconds after its instant the timer came; ``pause_observers`` with how long nothing ran at all;
+    ``beat_observers`` every second while anything is lent, and once more. They must be quick and must not raise.
+
+    ``commit``: whoever is about to tell somebody what has happened calls this first. False, or an awaitable of that:
+    what was granted since could not be put on record, and has been taken back.
     """
 
-    def __init__(self, engine: Engine, clock: Clock) -> None:
+    def __init__(self, engine: Engine, clock: Clock, *, beating: bool = True) -> None:
+        """``beating``: or else only from `begin_to_beat` on, so that a start that takes its time is no pause."""
+        self._beating = beating
         self._engine = engine
         self._clock = clock
         self._callers: dict[TicketId, Callable[[Answer], None]] = {}
@@ -65,6 +83,13 @@ class Driver:
         self.stepped_at: Nanos = 0
         self.observers: list[Callable[[Sequence[Effect]], None]] = []
         self.lag_observers: list[Callable[[Nanos], None]] = []
+        self.pause_observers: list[Callable[[Nanos], None]] = []
+        self.beat_observers: list[Callable[[], None]] = []
+        self.commit: Callable[[], bool | Awaitable[bool]] = _nothing_to_write
+        self._beat: Timer | None = None
+        self._beat_at: Nanos = 0
+        # An instant by which there was a sign of life, unless nothing ran.
+        self._late_at: Nanos = _NEVER
 
     def ask(
         self,
@@ -141,6 +166,19 @@ class Driver:
         """Lease ids up to ``ceiling`` may be given out."""
         self._step(ReserveIds(ceiling))
 
+    def set_writable(self, writable: bool) -> None:  # noqa: FBT001 - the one thing it sets
+        """Whether anything may be granted, as far as it can be put on record."""
+        self._step(Seal(sealed=not writable))
+
+    def restore(
+        self, leases: "Sequence[Held]", resources: "Sequence[Remembered]", past: "Sequence[Past]"
+    ) -> Restored | RestoreRefused:
+        """Go on where another ended; before anybody asks."""
+        for effect in self._step(Restore(tuple(leases), tuple(resources), tuple(past))):
+            if isinstance(effect, (Restored, RestoreRefused)):
+                return effect
+        raise AssertionError("the engine did not answer a restoration")
+
     def snapshot(self) -> Snapshot:
         """The numbers of everything, now."""
         return self._engine.snapshot(now=self._clock.now())
@@ -148,6 +186,24 @@ class Driver:
     def held(self, lease: LeaseId) -> Held | None:
         """What a lease is, as of the last step; None when it does not live."""
         return self._engine.held(lease)
+
+    def past(self, lease: LeaseId) -> Past | None:
+        """What a lease was that has ended, if a request id still stands for it."""
+        return self._engine.past(lease)
+
+    def resources(self) -> list[str]:
+        """The names of all that is declared, or still lent."""
+        return [resource.name for resource in self.snapshot().resources]
+
+    def remember(self, resource: str) -> Remembered:
+        """What a restart must know of a resource that there is."""
+        remembered = self._engine.remember(resource, now=self._clock.now())
+        assert remembered is not None, "a resource was to be remembered that there is not"
+        return remembered
+
+    def marks(self, resource: str) -> int | None:
+        """Another number after any change of a resource that must not be forgotten; None when there is none."""
+        return self._engine.marks(resource)
 
     def grace(self, lease_id: LeaseId) -> Nanos | None:
         """How long a live lease outlives its holder; None is until its deadline."""
@@ -168,14 +224,22 @@ class Driver:
         return self._engine.live_leases
 
     def close(self) -> None:
-        """Stop the timer. Nothing ends on its own any more."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        """Stop the timers. Nothing ends on its own any more."""
+        for timer in (self._timer, self._beat):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._beat = None
+        self._late_at = _NEVER
 
     def _step(self, event: Event) -> list[Effect]:
         """One step of the engine, and all that follows from it but the answer to whoever called."""
-        self.stepped_at = now = self._clock.now()
+        now = self._clock.now()
+        if now > self._late_at:
+            self._paused(now)
+        self.stepped_at = now
+        return self._do(event, now)
+
+    def _do(self, event: Event, now: Nanos) -> list[Effect]:
         effects = self._engine.handle(event, now=now)
         if self._callers:
             for effect in effects:
@@ -184,6 +248,8 @@ class Driver:
                     if caller is not None:
                         caller(effect)
         self._arm()
+        if self._beat is None and self._beating and self._engine.live_leases:
+            self._beat_in(FIRST_BEAT, now)
         # Last, so that a fault in one of them leaves no caller hanging; callers go on only after this step anyway.
         for observe in self.observers:
             observe(effects)
@@ -211,6 +277,46 @@ class Driver:
         for observe in self.lag_observers:
             observe(max(0, lag))
         self._step(Wake())
+
+    # --- the heartbeat --------------------------------------------------------------------------------------
+
+    def begin_to_beat(self) -> None:
+        """From now on the driver is meant to run at any time; what was before counts as no pause."""
+        self.stepped_at = now = self._clock.now()
+        self._beating = True
+        if self._beat is None and self._engine.live_leases:
+            self._beat_in(FIRST_BEAT, now)
+
+    def _beat_in(self, length: Nanos, now: Nanos) -> None:
+        self._beat_at = now + length
+        self._late_at = self._beat_at + PAUSED
+        self._beat = self._clock.call_at(self._beat_at, self._on_beat)
+
+    def _on_beat(self) -> None:
+        now = self._clock.now()
+        if now > self._late_at:
+            self._paused(now)
+        self.stepped_at = now
+        self._beat, self._late_at = None, _NEVER
+        for observe in self.beat_observers:
+            observe()
+        if self._engine.live_leases:
+            # By a fresh look: what the observers did meanwhile, such as to write, was no pause.
+            self._beat_in(BEAT, self._clock.now())
+
+    def _paused(self, now: Nanos) -> None:
+        """Nothing ran since the last step or beat: leases live as much longer, and what has arrived is heard first."""
+        length = now - self.stepped_at
+        self._late_at = _NEVER
+        self._do(Pause(length), now)
+        # With very many leases that itself takes so long that it would count as the next one.
+        self._late_at = max(self._beat_at, self._clock.now()) + PAUSED
+        for observe in self.pause_observers:
+            observe(length)
+
+
+def _nothing_to_write() -> bool:
+    return True
 
 
 def _settle(caller: "asyncio.Future[Answer]", answer: Answer) -> None:

@@ -1,10 +1,7 @@
-"""Fence: how high lease ids may have risen, on record in the state folder.
+"""Fence: where governor up to 0.1 had on record how high lease ids may have risen.
 
-It knows one number in one file. It must never know what a lease is. In one sentence: an id is on record before it
-can be given out, so no start ever gives out an id of an earlier one.
-
-Writing each id down would cost a disk write a grant, so ids are reserved a million at a time; a restart skips what
-was left of the last million.
+It knows one number in one file. It must never know what a lease is. The store has taken its place; a folder from before
+is read once more, so that no start ever gives out an id of an earlier one.
 """
 
 import errno
@@ -13,8 +10,6 @@ import re
 import stat
 from pathlib import Path
 from typing import Final
-
-BLOCK: Final = 1_000_000
 
 _NAME: Final = "fence"
 _HEADER: Final = "governor fence 1"
@@ -25,43 +20,23 @@ _LONGEST: Final = 64  # bytes to read of it: more than any record has, whatever 
 
 
 class FenceError(Exception):
-    """The fence cannot be read or written; one line that says what, where and what to do."""
+    """The fence cannot be read; one line that says what, where and what to do."""
 
 
-class Fence:
+class FormerFence:
     """The record of one state folder, which must be locked for as long as this is used."""
 
     def __init__(self, folder: Path) -> None:
-        """Read the record; a folder without one starts at 0. Raises FenceError."""
+        """Read the record; a folder without one has 0. Raises FenceError."""
         self._path = folder / _NAME
         self.reserved = self._read()
 
-    def reserve(self) -> int:
-        """Put the next block on record, durably, and return the highest id of it. Blocks on the disk.
-
-        Raises FenceError, and the old record stands.
-        """
-        ceiling = self.reserved + BLOCK
-        if ceiling > _HIGHEST:
-            raise FenceError(f"{self._path}: all lease ids are used up; start with a new state folder")
-        new = self._path.with_suffix(".new")
+    def retire(self) -> None:
+        """The number is on record elsewhere. Where this one cannot be removed, it does no harm."""
         try:
-            with new.open("w", encoding="ascii") as file:
-                file.write(f"{_HEADER}\n{ceiling}\n")
-                file.flush()
-                os.fsync(file.fileno())
-            new.replace(self._path)
-            folder = os.open(self._path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
-        except OSError as error:
-            raise FenceError(
-                f"{self._path}: cannot be written ({error.strerror}); check the disk and the folder's owner"
-            ) from error
-        self.reserved = ceiling
-        return ceiling
+            self._path.unlink(missing_ok=True)
+        except OSError:
+            return
 
     def _read(self) -> int:
         try:

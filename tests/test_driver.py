@@ -15,7 +15,7 @@ from governor.core.kinds.rate_limit import RateLimitSpec, Window
 from governor.core.kinds.semaphore import SemaphoreSpec
 from governor.core.limit import LimitSpec
 from governor.core.resource import ResourceSpec
-from governor.core.types import SECOND, Claim, EndReason, LeaseId, Nanos, Reason, TicketId
+from governor.core.types import MILLISECOND, SECOND, Claim, EndReason, LeaseId, Nanos, Reason, TicketId
 from governor.driver import Answer, Driver
 from governor.testing.clock import FakeClock, FakeTimer
 
@@ -24,6 +24,7 @@ pytestmark = pytest.mark.usefixtures("never_blocks")
 T = TypeVar("T")
 C = TypeVar("C", bound=FakeClock)
 
+MS: Nanos = MILLISECOND
 LEASE: Nanos = 10 * SECOND
 MAX_WAIT: Nanos = 60 * SECOND
 GRACE: Nanos = 2 * SECOND
@@ -56,6 +57,9 @@ class Rig(Generic[C]):
         self.engine = Engine()
         self.driver = Driver(self.engine, self.clock)
         self.driver.reserve_ids(LeaseId(1_000_000))
+        # The instants at which the driver woke only to know that it does.
+        self.beats: list[Nanos] = []
+        self.driver.beat_observers.append(lambda: self.beats.append(clock.time))
         self.driver.reconfigure(
             (
                 spec("one", SemaphoreSpec(1)),
@@ -368,7 +372,7 @@ class TestTimer:
         await rig.held()
         _ = await rig.waiting(wait=4 * SECOND)
 
-        assert rig.clock.pending == 1
+        assert rig.clock.pending == 2  # the other is the heartbeat
         assert rig.driver._timer_at == rig.clock.time + 3 * SECOND
 
     async def test_the_timer_is_never_later_than_what_is_due(self, rig: Idle) -> None:
@@ -387,8 +391,8 @@ class TestTimer:
                 case _:
                     rig.clock.advance(rng.randint(0, SECOND))
             due = rig.engine.next_deadline()
-            assert rig.clock.pending <= 1
-            assert due is None or (rig.clock.pending == 1 and rig.driver._timer_at <= due)
+            assert rig.clock.pending <= 2  # the other is the heartbeat
+            assert due is None or (rig.clock.pending >= 1 and rig.driver._timer_at <= due)
 
         expired = [effect for effect in rig.effects if isinstance(effect, LeaseEnded) and effect.left <= 0]
         assert len(expired) > 50
@@ -400,19 +404,21 @@ class TestTimer:
         await rig.held()
 
         rig.clock.advance(LEASE - 1)
-        assert rig.clock.early == 1
-        assert (rig.in_use, rig.clock.pending) == (1, 1)
+        assert rig.clock.early > 1
+        assert (rig.in_use, rig.clock.pending) == (1, 2)
 
         rig.clock.advance(1)
-        assert (rig.in_use, rig.clock.pending) == (0, 0)
+        assert (rig.in_use, rig.clock.pending) == (0, 1)
+        rig.clock.advance(SECOND)
+        assert rig.clock.pending == 0
 
     async def test_a_timer_that_comes_late_ends_everything_in_order(self, rig: Idle) -> None:
-        """After a pause, what ended earlier ends first, and whoever waited is granted now, not in the past."""
-        lease = await rig.held()
-        short = lease_of(await rig.acquire(FOUR, lease=SECOND))
+        """What ended earlier ends first, and whoever waited is granted now, not in the past."""
+        lease = lease_of(await rig.acquire(ONE, lease=30 * MS))
+        short = lease_of(await rig.acquire(FOUR, lease=20 * MS))
         waiter = await rig.waiting()
 
-        rig.clock.time += 25 * SECOND
+        rig.clock.time += 200 * MS
         rig.clock.advance(0)
 
         assert rig.ends() == [(short, EndReason.EXPIRED), (lease, EndReason.EXPIRED)]
@@ -811,7 +817,7 @@ async def test_a_thousand_callers_cancelled_at_random_leave_nothing_behind(rig: 
     outcomes = {"cancelled" if task.cancelled() else type(task.result()).__name__ for task in tasks}
     taken_back = sum(reason is EndReason.DISCONNECTED for _, reason in rig.ends())
 
-    rig.clock.advance(30 * SECOND)
+    rig.clock.advance(32 * SECOND)  # the longest lease, and a last heartbeat
 
     assert outcomes == {"Granted", "Denied", "cancelled"}
     assert taken_back > 0
@@ -825,3 +831,68 @@ async def test_a_thousand_callers_cancelled_at_random_leave_nothing_behind(rig: 
 def _grants(answer: Answer) -> Sequence[Claim]:
     assert isinstance(answer, Granted)
     return [Claim(grant.resource, grant.permits) for grant in answer.grants]
+
+
+class TestHeart:
+    """It beats while anything is lent, and by that the driver knows when it did not run."""
+
+    async def test_it_beats_while_anything_is_lent(self, rig: Idle) -> None:
+        """Soon, then every second, and once more after the end; an idle daemon is not woken."""
+        began = rig.clock.time
+        lease = await rig.held()
+        rig.clock.advance(3 * SECOND)
+        rig.driver.release((lease,))
+        rig.clock.advance(60 * SECOND)
+
+        assert [beat - began for beat in rig.beats] == [250 * MS, 1250 * MS, 2250 * MS, 3250 * MS]
+        assert rig.clock.pending == 0
+
+    async def test_what_arrived_in_a_pause_is_heard_before_anything_ends(self, rig: Idle) -> None:
+        """However long it was, and whatever comes first: each lease ends as much later, and not within a second."""
+        lost: list[Nanos] = []
+        rig.driver.pause_observers.append(lost.append)
+        renewed, silent = await rig.held(), lease_of(await rig.acquire(FOUR))
+        rig.clock.advance(1250 * MS)
+
+        rig.clock.time += 25 * SECOND
+        assert rig.driver.renew((renewed,))[0].state is LeaseState.RENEWED
+        rig.clock.advance(0)
+
+        assert lost == [25 * SECOND]
+        assert rig.ends() == []
+        rig.clock.advance(LEASE - 1250 * MS - 1)
+        assert rig.ends() == []
+        rig.clock.advance(1)
+        assert rig.ends() == [(silent, EndReason.EXPIRED)]
+
+    async def test_a_beat_that_comes_late_is_a_pause_too(self, rig: Idle) -> None:
+        """Nothing else came first."""
+        lost: list[Nanos] = []
+        rig.driver.pause_observers.append(lost.append)
+        await rig.held()
+        rig.clock.advance(1250 * MS)
+        rig.clock.time += 11 * SECOND
+        rig.clock.advance(0)
+        rig.clock.advance(SECOND)
+
+        assert lost == [11 * SECOND]
+        assert rig.ends() == []
+
+    async def test_to_be_a_little_late_is_no_pause(self, rig: Idle) -> None:
+        """A busy machine is: a quarter of a second beyond the beat."""
+        lost: list[Nanos] = []
+        rig.driver.pause_observers.append(lost.append)
+        await rig.held()
+        rig.clock.time += 500 * MS
+        rig.clock.advance(0)
+
+        assert lost == []
+
+    def test_without_leases_nothing_is_a_pause(self, rig: Idle) -> None:
+        """There is nothing that it could have cost."""
+        lost: list[Nanos] = []
+        rig.driver.pause_observers.append(lost.append)
+        rig.clock.advance(3600 * SECOND)
+        rig.driver.drain()
+
+        assert lost == []

@@ -15,6 +15,7 @@ from governor.cli.release import release
 from governor.cli.renew import renew
 from governor.cli.run import run
 from governor.cli.serve import serve
+from governor.cli.state import state
 from governor.cli.status import status
 from governor.cli.version import version
 
@@ -43,5 +44,5 @@ def governor() -> None:
     """
 
 
-for command in (serve, check, schema, status, run, acquire, renew, release, health, version):
+for command in (serve, check, schema, status, run, acquire, renew, release, health, state, version):
     governor.add_command(command)

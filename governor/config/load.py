@@ -24,6 +24,7 @@ from governor.config.problems import Problems, Trail
 from governor.config.variables import Variables
 from governor.core.resource import ResourceSpec
 from governor.core.types import Nanos
+from governor.durability import Durability, OnStoreError
 
 # What is served when no file is named.
 DEFAULT: Final = Path(__file__).parents[1] / "default.yaml"
@@ -43,6 +44,9 @@ class Config:
     http: TcpAddress | None
     state: Path
     drain_timeout: Nanos
+    durability: Durability
+    restart_grace: Nanos
+    on_store_error: OnStoreError
     resources: tuple[ResourceSpec, ...]
     source: str
     hash: str
@@ -96,6 +100,9 @@ def _config(data: bytes, source: str, folder: Path, environ: Mapping[str, str]) 
         http=file.http,
         state=file.state if "state" in file.model_fields_set else _default_state(environ),
         drain_timeout=file.drain_timeout,
+        durability=file.durability,
+        restart_grace=file.restart_grace,
+        on_store_error=file.on_store_error,
         resources=resources,
         source=source,
         hash=hashlib.sha256(data).hexdigest(),

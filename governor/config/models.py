@@ -28,8 +28,10 @@ from governor.config.values import (
     SOCKET,
     TCP_OR_OFF,
     Name,
+    one_of,
 )
 from governor.core.types import SECOND, Nanos
+from governor.durability import Durability, OnStoreError
 
 # Whoever lists or scrapes them all gets their numbers of one instant, and every other call waits while those are taken:
 # 7 ms for 1,000 resources, as measured, and 300 to 500 ms for 10,000.
@@ -41,6 +43,7 @@ DEFAULT_LISTEN: Final = (TcpAddress("127.0.0.1", 7411),)
 DEFAULT_HTTP: Final = TcpAddress("127.0.0.1", 7412)
 DEFAULT_STATE: Final = "~/.local/state/governor"
 DEFAULT_DRAIN_TIMEOUT: Final[Nanos] = 10 * SECOND
+DEFAULT_RESTART_GRACE: Final[Nanos] = 5 * SECOND
 
 # The sections of resources. A name is used in one of them only.
 SECTIONS: Final = ("semaphores", "pools", "rate_limits")
@@ -150,6 +153,36 @@ class File(Declared):
             json_schema_extra={"default": "10s"},
         ),
     ] = DEFAULT_DRAIN_TIMEOUT
+    durability: Annotated[
+        Durability,
+        one_of(Durability),
+        Field(
+            description="What leases survive: process, the death of the daemon; power, also that of the machine, at "
+            "the price of a disk write for each answer; none, neither.",
+            examples=list(Durability),
+            json_schema_extra={"default": str(Durability.PROCESS)},
+        ),
+    ] = Durability.PROCESS
+    restart_grace: Annotated[
+        Nanos,
+        LENGTH_OR_ZERO,
+        Field(
+            description="How much longer leases live after a restart, so that their holders can come back; not again "
+            "for one that was not renewed since the restart before.",
+            examples=["5s"],
+            json_schema_extra={"default": "5s"},
+        ),
+    ] = DEFAULT_RESTART_GRACE
+    on_store_error: Annotated[
+        OnStoreError,
+        one_of(OnStoreError),
+        Field(
+            description="What to do while the state cannot be written: refuse grants nothing; continue goes on, and "
+            "forgets at a restart what could not be written.",
+            examples=list(OnStoreError),
+            json_schema_extra={"default": str(OnStoreError.REFUSE)},
+        ),
+    ] = OnStoreError.REFUSE
     defaults: Annotated[Defaults, Field(description="What holds for every resource that does not say otherwise.")] = (
         Defaults.model_construct()
     )

@@ -4,8 +4,9 @@ It knows one scalar at a time, never its neighbours.
 """
 
 import re
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 from pydantic import AfterValidator, JsonValue
 
@@ -19,6 +20,8 @@ from governor.core.types import MAX_PERMITS, MILLISECOND, MIN_LEASE, Nanos
 
 if TYPE_CHECKING:
     from pydantic.json_schema import JsonSchemaValue
+
+Word = TypeVar("Word", bound=StrEnum)
 
 MAX_NAME: Final = 200
 MAX_TEXT: Final = 4096
@@ -137,12 +140,6 @@ RATE_OR_UNLIMITED: Final = Accepts(
 # --- words --------------------------------------------------------------------------------------------------
 
 
-def _order(scalar: Scalar, _: Context) -> Order:
-    if scalar.text not in list(Order):
-        raise HintError
-    return Order(scalar.text)
-
-
 def _text(scalar: Scalar, _: Context) -> str:
     try:
         size = len(scalar.text.encode())
@@ -171,7 +168,18 @@ def _mode(scalar: Scalar, _: Context) -> int:
     return mode
 
 
-ORDER: Final = Accepts(spoken(list(Order)), _order, {"enum": list(Order)}, tuple(Order))
+def one_of(words: type[Word]) -> Accepts[Word]:
+    """One word of a closed set."""
+
+    def meaning(scalar: Scalar, _: Context) -> Word:
+        if scalar.text not in list(words):
+            raise HintError
+        return words(scalar.text)
+
+    return Accepts(spoken(list(words)), meaning, {"enum": list(words)}, tuple(words))
+
+
+ORDER: Final = one_of(Order)
 TEXT: Final = Accepts(
     f"text of at most {MAX_TEXT} bytes",
     _text,

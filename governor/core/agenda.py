@@ -84,6 +84,11 @@ class Agenda:
         self.bound = NEVER
         return None
 
+    def overdue(self, now: Nanos) -> bool:
+        """Whether anything is due by ``now``."""
+        first = self.first()
+        return first is not None and first[0] <= now
+
     def _open(self, number: int) -> dict[int, Nanos]:
         """A new bucket."""
         if len(self._buckets) >= self._sweep_at:

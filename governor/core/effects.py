@@ -88,6 +88,14 @@ class LeaseOrphaned:
     deadline: Nanos
 
 
+@dataclass(slots=True)
+class Refunded:
+    """Nobody received a grant of rate limits only: what it spent is not spent, as far as nobody else has taken it."""
+
+    lease: LeaseId
+    grants: tuple[Grant, ...]
+
+
 class LeaseState(StrEnum):
     """What became of one id of a Release or Renew."""
 
@@ -142,6 +150,28 @@ class ReconfigureRefused:
     problems: tuple[str, ...]
 
 
+@dataclass(slots=True)
+class Restored:
+    """So many leases live on."""
+
+    leases: int
+
+
+@dataclass(slots=True)
+class RestoreRefused:
+    """What was to be restored makes no sense; each problem is a sentence. The engine is of no use any more."""
+
+    problems: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Paused:
+    """Every lease ends ``length`` later than it would have, or a second from now if that is later; so many live."""
+
+    length: Nanos
+    leases: int
+
+
 Effect = (
     Granted
     | Denied
@@ -150,8 +180,12 @@ Effect = (
     | LeaseEnded
     | LeaseExtended
     | LeaseOrphaned
+    | Refunded
     | Released
     | Renewed
     | Reconfigured
     | ReconfigureRefused
+    | Restored
+    | RestoreRefused
+    | Paused
 )

@@ -4,12 +4,13 @@ It knows what each event means: who is granted, put in line, refused or given up
 is or how an answer travels. In one sentence: if the head of a line could be granted, it has been.
 
 Each event first makes happen whatever is due by ``now``, so a result depends on the events and their instants
-alone, never on how punctual a timer was.
+alone, never on how punctual a timer was. When very much is due at once, it is made to happen in slices, one with each
+event: until the last of them the engine is *behind*, and `next_deadline` is over already.
 """
 
 from typing import Final, assert_never
 
-from governor.core import admission, invariants, reload
+from governor.core import admission, invariants, reload, restart
 from governor.core.agenda import NEVER
 from governor.core.ask import MAX_TICKETS, Ask
 from governor.core.effects import (
@@ -29,15 +30,19 @@ from governor.core.events import (
     Disconnect,
     Drain,
     Event,
+    Pause,
     Reconfigure,
     Release,
     Renew,
     ReserveIds,
+    Restore,
+    Seal,
     Wake,
 )
 from governor.core.leases import Lease
 from governor.core.lending import RIPENINGS, WAITS, Lending, granted
-from governor.core.snapshot import Held, Snapshot
+from governor.core.resource import Remembered
+from governor.core.snapshot import Held, Past, Snapshot
 from governor.core.types import Denial, EndReason, LeaseId, Nanos, Outcome, Reason, TicketId
 
 # Looking up a member of an enum costs half as much as making a record; these are on the hottest paths.
@@ -45,23 +50,27 @@ _EXPIRED: Final = EndReason.EXPIRED
 _RELEASED: Final = EndReason.RELEASED
 _STATE_RELEASED: Final = LeaseState.RELEASED
 
+# How many due things one event makes happen, so that none holds up everybody else for more than a few milliseconds.
+AT_ONCE: Final = 1000
+
 
 class Engine:
     """Events in, effects out. Nothing is declared at first, and there are no lease ids until ``ReserveIds``."""
 
-    __slots__ = ("_draining", "_lending")
+    __slots__ = ("_at_once", "_draining", "_lending")
 
-    def __init__(self, first_id: int = 1) -> None:
+    def __init__(self, first_id: int = 1, at_once: int = AT_ONCE) -> None:
         """``first_id``: the first lease id to give out; higher than any that was ever given out before."""
         self._lending = Lending(LeaseId(first_id))
+        self._at_once = at_once
         self._draining = False
 
     def handle(self, event: Event, *, now: Nanos) -> list[Effect]:
         """Make ``event`` happen at ``now``; the effects come in the order in which they happened."""
         effects: list[Effect] = []
         lending = self._lending
-        if now >= lending.agenda.bound:
-            self._catch_up(now, effects)
+        if now >= lending.agenda.bound and not isinstance(event, Pause):
+            self._catch_up(event, now, effects)
         # Not a match, which makes a tuple for each case that it looks at: 0.2 us in a pair of acquire and release.
         if isinstance(event, Acquire):
             self._acquire(event, now, effects)
@@ -73,17 +82,9 @@ class Engine:
             self._abandon(event, now, effects)
         elif isinstance(event, Disconnect):
             self._disconnect(event, now, effects)
-        elif isinstance(event, Wake):
-            pass
-        elif isinstance(event, Reconfigure):
-            reload.declare(lending, event.resources, now, effects)
-        elif isinstance(event, Drain):
-            self._drain(now, effects)
-        elif isinstance(event, ReserveIds):
-            self._reserve(event)
-        else:
-            assert_never(event)
-        if lending.touched:
+        elif not isinstance(event, Wake):
+            self._obey(event, now, effects)
+        if lending.touched and (now < lending.agenda.bound or not lending.agenda.overdue(now)):
             lending.settle(now, now, effects)
         return effects
 
@@ -118,10 +119,26 @@ class Engine:
     def held(self, lease_id: LeaseId) -> Held | None:
         """What a lease is, as of the last step; None when it does not live."""
         lease = self._lending.leases.live(lease_id)
+        return None if lease is None else restart.held(lease)
+
+    def past(self, lease_id: LeaseId) -> Past | None:
+        """What a lease was that has ended, if a request id still stands for it; else it need not be remembered."""
+        lease = self._lending.leases.past(lease_id)
         if lease is None:
             return None
-        assert lease.deadline is not None, "a lease without a deadline lent nothing, so it does not live"
-        return Held(lease.id, lease.grants, lease.deadline, lease.ask.event.client, lease.length)
+        event = lease.ask.event
+        stands = self._lending.register.of_request(event.client, event.request_id) is lease
+        return restart.past(lease) if stands else None
+
+    def remember(self, resource: str, *, now: Nanos) -> Remembered | None:
+        """What a restart must know of a resource, also of one that drains; None when there is none."""
+        known = self._lending.resources.get((resource, ""))
+        return None if known is None else known.remember(now)
+
+    def marks(self, resource: str) -> int | None:
+        """Of a resource that there is: another number after any change that must be remembered before its answer."""
+        known = self._lending.resources.get((resource, ""))
+        return None if known is None else known.limit.marks
 
     def grace(self, lease_id: LeaseId) -> Nanos | None:
         """How long a live lease outlives its holder; None is until its deadline."""
@@ -278,13 +295,43 @@ class Engine:
 
     # --- time and operators ---------------------------------------------------------------------------------
 
-    def _catch_up(self, now: Nanos, effects: list[Effect]) -> None:
-        """Make happen what is due by ``now``, in the order of the instants.
+    def _obey(
+        self, event: Reconfigure | Restore | Pause | Drain | ReserveIds | Seal, now: Nanos, effects: list[Effect]
+    ) -> None:
+        lending = self._lending
+        match event:
+            case Reconfigure():
+                reload.declare(lending, event.resources, now, effects)
+            case Restore():
+                restart.restore(lending, event, now, effects)
+            case Pause():
+                lending.pause(event.length, now, effects)
+                self._catch_up(event, now, effects)
+            case Drain():
+                self._drain(now, effects)
+            case ReserveIds():
+                self._lending.leases.reserve(event.ceiling)
+                self._touch_all()
+            case Seal():
+                self._lending.leases.seal(sealed=event.sealed)
+                self._touch_all()
+            case _:
+                assert_never(event)
 
-        What is granted meanwhile is granted ``now``, so that no lease is born dead.
+    def _catch_up(self, event: Event, now: Nanos, effects: list[Effect]) -> None:
+        """Make happen what is due by ``now``, in the order of the instants, before ``event``.
+
+        What is granted meanwhile is granted ``now``, so that no lease is born dead. If it is more than a slice, the
+        rest is left for the next event: lines move no further in this step, and of the rest only that happens which is
+        due to what ``event`` names, so that nothing that is over is renewed or repeated. A new declaration needs all.
         """
         lending = self._lending
+        left = NEVER if isinstance(event, Reconfigure) else self._at_once
         while (first := lending.agenda.first()) is not None and first[0] <= now:
+            if left == 0:
+                self._catch_up_with(event, now, effects)
+                return
+            left -= 1
             due, key = first
             if key < RIPENINGS:
                 lease = lending.leases.live(LeaseId(key))
@@ -295,6 +342,26 @@ class Engine:
             else:
                 self._wait_over(lending.waiters.by_key(key), due, now, effects)
             lending.settle(due, now, effects)
+
+    def _catch_up_with(self, event: Event, now: Nanos, effects: list[Effect]) -> None:
+        """Make happen what is due by ``now`` to those leases, or that place in line, that ``event`` names."""
+        register, leases = self._lending.register, self._lending.leases
+        named: list[Ask | Lease | None] = []
+        match event:
+            case Release() | Renew() | Disconnect():
+                named += [leases.live(lease_id) for lease_id in dict.fromkeys(event.leases)]
+            case Acquire():
+                named.append(register.of_request(event.client, event.request_id))
+            case Abandon():
+                named.append(register.of_ticket(event.ticket))
+            case _:
+                pass
+        for known in named:
+            if isinstance(known, Ask):
+                for ticket, until in self._lending.waiters.overdue(known, now):
+                    self._wait_over(ticket, until, now, effects)
+            elif known is not None and known.deadline is not None and known.end is None and known.deadline <= now:
+                self._lending.end(known, known.ends_as, Outcome.UNKNOWN, now, effects)
 
     def _wait_over(self, ticket: TicketId, due: Nanos, now: Nanos, effects: list[Effect]) -> None:
         """One ticket has waited long enough; others that share its place go on."""
@@ -311,7 +378,6 @@ class Engine:
         for ask in self._lending.waiters.all():
             self._lending.deny(ask, Denial(Reason.DRAINING), now, effects)
 
-    def _reserve(self, event: ReserveIds) -> None:
-        self._lending.leases.reserve(event.ceiling)
+    def _touch_all(self) -> None:
         for resource in self._lending.resources:
             self._lending.touch(resource)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from governor.core.types import Claim, LeaseId, Nanos, Outcome, TicketId
 
 if TYPE_CHECKING:
-    from governor.core.resource import ResourceSpec
+    from governor.core.resource import Remembered, ResourceSpec
+    from governor.core.snapshot import Held, Past
 
 
 # Events are not frozen: several are made for each call, and freezing triples the cost. Nobody writes to them.
@@ -85,6 +86,31 @@ class Reconfigure:
 
 
 @dataclass(slots=True)
+class Restore:
+    """All this is as it was before a restart; lease ids continue above the highest. It comes before any ask.
+
+    The resources must be declared as they were remembered: `Reconfigure` comes before, and once more after it if they
+    are to be others from now on. Instants are of the new clock. ``past``: those whose request ids still stand, oldest
+    first. The tickets of all these are gone, but it is taken for granted that somebody had the answer.
+    """
+
+    leases: "tuple[Held, ...]"
+    resources: "tuple[Remembered, ...]" = ()
+    past: "tuple[Past, ...]" = ()
+
+
+@dataclass(slots=True)
+class Pause:
+    """Nothing was done for ``length`` until now: every lease ends that much later, and none within the next second.
+
+    So what renews a lease, and has arrived meanwhile, is heard before anything ends. Waits are over when they would
+    have been, and rate limits go on: theirs is the time of those who wait.
+    """
+
+    length: Nanos
+
+
+@dataclass(slots=True)
 class Drain:
     """Refuse all new asks and everybody who waits; leases go on and may be renewed and released."""
 
@@ -96,4 +122,13 @@ class ReserveIds:
     ceiling: LeaseId
 
 
-Event = Acquire | Release | Renew | Abandon | Disconnect | Wake | Reconfigure | Drain | ReserveIds
+@dataclass(slots=True)
+class Seal:
+    """While ``sealed`` nothing is granted, as when ids run out: what is granted could not be put on record."""
+
+    sealed: bool
+
+
+Event = (
+    Acquire | Release | Renew | Abandon | Disconnect | Wake | Reconfigure | Restore | Pause | Drain | ReserveIds | Seal
+)

@@ -58,7 +58,8 @@ class Lease:
 class Leases:
     """The live leases by id, and the ended ones that are remembered. A lease's key on the agenda is its id.
 
-    ``exhausted``: no id is left that the next start is sure not to give out again.
+    ``exhausted``: none can be given out. No id is left that the next start is sure not to give out again, or what is
+    granted cannot be put on record.
     """
 
     __slots__ = (
@@ -67,6 +68,7 @@ class Leases:
         "_ended",
         "_ended_order",
         "_live",
+        "_sealed",
         "exhausted",
         "last_id",
         "live",
@@ -76,6 +78,7 @@ class Leases:
         # The highest id given out so far.
         self.last_id = LeaseId(first_id - 1)
         self.exhausted = True
+        self._sealed = False
         self._ceiling = self.last_id
         self._live: dict[LeaseId, Lease] = {}
         # The live lease of an id. Bound once: it is asked on the hottest path.
@@ -101,7 +104,29 @@ class Leases:
     def reserve(self, ceiling: LeaseId) -> None:
         """Ids up to ``ceiling`` may be given out; the ceiling never falls."""
         self._ceiling = max(self._ceiling, ceiling)
-        self.exhausted = self.last_id >= self._ceiling
+        self.exhausted = self._sealed or self.last_id >= self._ceiling
+
+    def seal(self, *, sealed: bool) -> None:
+        """Whether none may be given out, however many ids are left."""
+        self._sealed = sealed
+        self.exhausted = sealed or self.last_id >= self._ceiling
+
+    def restore(self, lease: Lease) -> None:
+        """One of before a restart, live or ended; of the ended ones the oldest comes first."""
+        self.last_id = max(self.last_id, lease.id)
+        self.exhausted = self._sealed or self.last_id >= self._ceiling
+        if lease.end is not None:
+            self._ended[lease.id] = (lease.end, lease.ended_at, lease)
+            self._ended_order.append(lease.id)
+        else:
+            assert lease.deadline is not None, "what was spent does not live"
+            self._live[lease.id] = lease
+            self._agenda.add(lease.id, lease.deadline)
+
+    def past(self, lease_id: LeaseId) -> Lease | None:
+        """One that has ended, if anything stands for it yet."""
+        memory = self._ended.get(lease_id)
+        return None if memory is None else memory[2]
 
     def grant(
         self,

@@ -8,13 +8,13 @@ from typing import Final
 
 from governor.core.agenda import Agenda
 from governor.core.ask import Ask
-from governor.core.effects import Denied, Effect, Granted, LeaseEnded, LeaseOrphaned
+from governor.core.effects import Denied, Effect, Granted, LeaseEnded, LeaseOrphaned, Paused, Refunded
 from governor.core.events import Acquire
 from governor.core.leases import Lease, Leases
 from governor.core.register import Register
 from governor.core.resource import Resource
 from governor.core.resources import Resources
-from governor.core.types import Denial, EndReason, Grant, LeaseId, Nanos, Outcome, TicketId
+from governor.core.types import SECOND, Denial, EndReason, Grant, LeaseId, Nanos, Outcome, TicketId
 from governor.core.waiters import Waiters
 
 # Keys on the agenda. Of one instant, leases end before lines ripen before waits are over: a permit that came back
@@ -108,6 +108,7 @@ class Lending:
                 if resource.draining and not resource.leases:
                     self.resources.retire(resource)
         if lease.deadline is None:
+            effects.append(Refunded(lease.id, lease.grants))
             return
         self.register.end_tickets(lease.ask)
         if forgotten := self.leases.finish(lease, reason, now):
@@ -126,6 +127,13 @@ class Lending:
             if lease.ends_as is not EndReason.DISCONNECTED or deadline < lease.deadline:
                 self.leases.move(lease, deadline, EndReason.DISCONNECTED)
                 effects.append(LeaseOrphaned(lease.id, deadline))
+
+    def pause(self, length: Nanos, now: Nanos, effects: list[Effect]) -> None:
+        """Nothing was done for ``length``: every lease ends that much later, and none within a second from now."""
+        for lease in self.leases:
+            assert lease.deadline is not None, "a lease without a deadline lent nothing, so it does not live"
+            self.leases.move(lease, max(lease.deadline + length, now + SECOND), lease.ends_as)
+        effects.append(Paused(length, len(self.leases)))
 
     def forget_request(self, lease_id: LeaseId) -> None:
         """Whoever asked for a lease that ended will not repeat the ask: its request id is free."""

@@ -6,6 +6,7 @@ and are tested for each row of ``kinds.KINDS``.
 
 from typing import ClassVar, Protocol
 
+from governor.core.memory import Memory
 from governor.core.snapshot import MemberCounts
 from governor.core.types import Member, Nanos, Outcome
 
@@ -21,7 +22,7 @@ class LimitSpec(Protocol):
 
 
 class Limit(Protocol):
-    """The state of one limit. Every ask about it names its instant; no answer changes it but for the last four."""
+    """The state of one limit. Every ask about it names its instant; no answer changes it but for the last six."""
 
     # Whether permits come back. What is spent instead makes no lease.
     lends: ClassVar[bool]
@@ -35,6 +36,15 @@ class Limit(Protocol):
     @property
     def largest(self) -> int | None:
         """The largest ask that can ever be granted: at most the capacity; None is unlimited."""
+        ...
+
+    @property
+    def marks(self) -> int:
+        """Another number after any change that must be remembered before anybody is told of it.
+
+        What is lent is no such change, for leases are remembered by themselves. What changes without a mark makes
+        little difference if it is forgotten, such as which of two idle members is next.
+        """
         ...
 
     def available(self, now: Nanos) -> int | None:
@@ -75,4 +85,19 @@ class Limit(Protocol):
 
     def reconfigure(self, spec: LimitSpec, now: Nanos) -> None:
         """Obey ``spec``, of the same kind, from now on: what is lent stays lent, what is spent stays spent."""
+        ...
+
+    def remember(self, now: Nanos) -> Memory:
+        """All that sets it apart from an idle one of its spec, but for what is lent; times are lengths from now."""
+        ...
+
+    def restore(self, permits: int, members: tuple[Member, ...], now: Nanos) -> None:
+        """A lease has held these since before a restart, whether or not there are so many."""
+        ...
+
+    def recall(self, memory: Memory, now: Nanos) -> None:
+        """Be as it was when this was remembered, which counts as ``now``; after `restore` of all that is lent.
+
+        Only for a limit that was just built from the same spec. Raises `UnreadableError` for what none would remember.
+        """
         ...

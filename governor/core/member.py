@@ -7,6 +7,7 @@ anybody is lent what was opened too long ago or is known to be broken.
 
 from typing import Final
 
+from governor.core.memory import Memory, number, table, text
 from governor.core.types import Member, Nanos
 
 # By then any quarantine has reached its cap; counting on would only make ever longer numbers.
@@ -92,9 +93,11 @@ class PoolMember:
         self.returned = returned
         self._idle_since = now
 
-    def heal(self) -> None:
-        """It was seen to work: the next failure counts as the first."""
+    def heal(self) -> bool:
+        """It was seen to work: the next failure counts as the first. Whether it had failed before."""
+        failed = self._failures > 0
         self._failures = 0
+        return failed
 
     def fail(self, quarantine: Nanos, max_quarantine: Nanos, now: Nanos) -> Nanos:
         """It was seen to be broken: what is open on it is void. The instant returned ends its quarantine."""
@@ -102,6 +105,48 @@ class PoolMember:
         self._recycle(now)
         self.until = now + min(max_quarantine, quarantine << (self._failures - 1))
         return self.until
+
+    def hold(self, record: Member) -> None:
+        """One slot has been lent since before a restart, as this."""
+        if record.generation > self.record.generation:
+            self.record = Member(self.record.id, self.record.attributes, record.generation)
+        self.lent += 1
+        self.lendings += 1
+
+    def remember(self, now: Nanos) -> Memory:
+        """All that sets it apart from a new one, but for what is lent; times are lengths from now."""
+        memory: dict[str, Memory] = {"opened": now - self._opened, "idle": now - self._idle_since}
+        if self.record.generation > 1:
+            memory["generation"] = self.record.generation
+        if self.lendings:
+            memory["lendings"] = self.lendings
+        if self.returned:
+            memory["returned"] = self.returned
+        if self._failures:
+            memory["failures"] = self._failures
+        if self.until is not None:
+            memory["quarantine"] = self.until - now
+        if not self.max_leases:
+            # Nobody declares it any more, so nobody else knows.
+            memory["attributes"] = dict(self.record.attributes)
+        return memory
+
+    def recall(self, memory: Memory, now: Nanos) -> None:
+        """Be as it was when this was remembered, which counts as ``now``; what is lent stays lent."""
+        known = table(memory)
+        self._opened = now - number(known.get("opened"))
+        self._idle_since = now - number(known.get("idle"))
+        self.lendings = max(self.lent, number(known.get("lendings", 0)))
+        self.returned = number(known.get("returned", 0), at_least=0)
+        self._failures = number(known.get("failures", 0), at_least=0)
+        attributes = self.record.attributes
+        if "attributes" in known and not self.max_leases:
+            attributes = tuple([(name, text(value)) for name, value in table(known["attributes"]).items()])
+        # A lease that is written down later than this may have a later generation.
+        generation = max(self.record.generation, number(known.get("generation", 1), at_least=1))
+        self.record = Member(self.record.id, attributes, generation)
+        if "quarantine" in known:
+            self.until = now + number(known["quarantine"])
 
     def _recycle(self, now: Nanos) -> None:
         record = self.record

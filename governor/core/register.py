@@ -33,6 +33,10 @@ class Register:
         """The tickets and the request id of ``ask`` stand for ``holder`` from now on: itself, or its lease."""
         for ticket in ask.tickets:
             self._tickets[ticket] = holder
+        self.enter_request(ask, holder)
+
+    def enter_request(self, ask: Ask, holder: Ask | Lease) -> None:
+        """The request id of ``ask``, if it has one, stands for ``holder``; whoever held its tickets is gone."""
         if ask.event.request_id:
             self._requests[ask.event.client, ask.event.request_id] = holder
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from governor.core.limit import LimitSpec
 from governor.core.line import Line
+from governor.core.memory import Memory
 from governor.core.snapshot import ResourceSnapshot
 from governor.core.types import Nanos
 
@@ -34,6 +35,18 @@ class ResourceSpec:
         return self.limit.kind
 
 
+@dataclass(slots=True, frozen=True)
+class Remembered:
+    """One resource, for a restart: its ``spec`` and, as of ``at``, what its limit remembers besides what is lent.
+
+    After a restart ``at`` is an instant of the new clock: as long before now as it was before the last sign of life.
+    """
+
+    spec: ResourceSpec
+    memory: Memory
+    at: Nanos
+
+
 class Resource:
     """The state of one (resource, key).
 
@@ -52,6 +65,10 @@ class Resource:
         self.leases = 0
         self.ripens_at: Nanos | None = None
         self.draining = False
+
+    def remember(self, now: Nanos) -> Remembered:
+        """All that a restart must know of it, but for the leases."""
+        return Remembered(self.spec, self.limit.remember(now), now)
 
     def redeclare(self, spec: ResourceSpec, now: Nanos) -> None:
         """Obey ``spec``, of the same kind, from now on; what is lent stays lent."""

@@ -5,7 +5,7 @@ It knows numbers only. Metrics and the CLI read these and nothing else of the en
 
 from dataclasses import dataclass
 
-from governor.core.types import Grant, LeaseId, Nanos
+from governor.core.types import Claim, EndReason, Grant, LeaseId, Nanos
 
 
 @dataclass(slots=True, frozen=True)
@@ -58,12 +58,42 @@ class Snapshot:
     draining: bool
 
 
-@dataclass(slots=True, frozen=True)
+# Not frozen: the store asks for one for each lease that it writes down.
+@dataclass(slots=True)
 class Held:
-    """One live lease. ``length``: for how long a renewal extends it that does not say."""
+    """One live lease: all that there is to know of it, so that `Restore` can bring it back.
+
+    ``length``: for how long a renewal extends it that does not say; it follows from the rest and the resources.
+    ``granted_for``: how long it was to last when it was granted, after ``waited`` in line. ``orphaned``: it is within
+    its grace, and if nobody renews it, it ends as ``disconnected``. ``spent``: those of its resources that it holds
+    nothing of, for theirs was spent at the grant; they may be gone by now, or be others of the same name.
+    """
 
     id: LeaseId
     grants: tuple[Grant, ...]
     deadline: Nanos
     client: str
     length: Nanos
+    request_id: str
+    labels: tuple[tuple[str, str], ...]
+    granted_for: Nanos
+    granted_at: Nanos
+    waited: Nanos
+    orphaned: bool
+    spent: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Past:
+    """A lease that has ended while its request id still stands for it: whoever asks again is told what it was.
+
+    One that ended as ``spent`` is told as granted; ``waited`` is how long that ask stood in line.
+    """
+
+    id: LeaseId
+    claims: tuple[Claim, ...]
+    client: str
+    request_id: str
+    reason: EndReason
+    ended_at: Nanos
+    waited: Nanos

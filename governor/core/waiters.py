@@ -46,6 +46,11 @@ class Waiters:
         """Until when the most patient of its tickets waits."""
         return max([self._waits[ticket][0] for ticket in ask.tickets])
 
+    def overdue(self, ask: Ask, now: Nanos) -> list[tuple[TicketId, Nanos]]:
+        """Its tickets that have waited long enough, and until when."""
+        waits = [(ticket, self._waits[ticket][0]) for ticket in ask.tickets]
+        return [(ticket, until) for ticket, until in waits if until <= now]
+
     def join(self, ask: Ask) -> None:
         """Stand at the end of each of its lines; each of its tickets is to ``wait``."""
         self._last_place += 1

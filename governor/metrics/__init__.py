@@ -15,8 +15,8 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from governor.core.effects import Effect
 from governor.core.snapshot import Snapshot
 from governor.core.types import Nanos
-from governor.metrics.page import ConfigFacts, Facts, lines
-from governor.metrics.tally import LAGS, Histogram, Tallies
+from governor.metrics.page import ConfigFacts, DaemonFacts, Facts, lines
+from governor.metrics.tally import LAGS, WRITES, Histogram, Tallies
 from governor.metrics.text import Format, chunks, negotiate
 
 __all__ = ["Facts", "Metrics", "Page"]
@@ -39,6 +39,10 @@ class Metrics:
         self._version = version
         self._tallies = Tallies(snapshot)
         self._loop_lag = Histogram(LAGS)
+        self._paused: Nanos = 0
+        self._writes = Histogram(WRITES)
+        self._write_errors = 0
+        self._writable = True
         self._config = ConfigFacts()
         # The process, its garbage collector and its Python, as every Prometheus client in Python shows them.
         self._process = CollectorRegistry()
@@ -54,6 +58,22 @@ class Metrics:
         """The engine was woken this much later than it asked to be; a hair too early is in time."""
         self._loop_lag.add(max(0, late))
 
+    def paused(self, length: Nanos) -> None:
+        """Nothing at all ran for so long."""
+        self._paused += length
+
+    def store_written(self, took: Nanos) -> None:
+        """Changes were put on record within so long."""
+        self._writes.add(took)
+
+    def store_failed(self) -> None:
+        """Changes could not be put on record."""
+        self._write_errors += 1
+
+    def store_writable(self, writable: bool) -> None:  # noqa: FBT001 - the one thing it says
+        """Whether they can be, as far as is known."""
+        self._writable = writable
+
     def config_loaded(self, digest: str, at_unix_seconds: float) -> None:
         """The config with this hash is in force since then."""
         self._config = ConfigFacts(digest, at_unix_seconds, last_successful=True)
@@ -66,7 +86,8 @@ class Metrics:
         """All that a page shows, as of now: the one part of a page that is made in one go."""
         snapshot = self._snapshot()
         self._tallies.follow(snapshot)
-        return Facts(snapshot, self._tallies.copy(), self._loop_lag.copy(), self._config, self._version)
+        daemon = DaemonFacts(self._paused, self._writes.copy(), self._write_errors, self._writable)
+        return Facts(snapshot, self._tallies.copy(), self._loop_lag.copy(), daemon, self._config, self._version)
 
     def page(self, accept: str = "", facts: Facts | None = None) -> Page:
         """The page of ``facts``, or as of now, in the format that an ``Accept`` header asks for."""

@@ -130,3 +130,23 @@ LEASE_RENEWALS: Final = Family(
     "Lease ids that were to be renewed, by outcome: renewed, ended (too late), unknown, or refused for the "
     "length asked.",
 )
+PAUSES: Final = Family(
+    "governor_pauses_seconds_total",
+    "counter",
+    "How long the daemon did not run at all while it should have, in seconds: stopped, frozen or blocked.",
+)
+STORE_WRITE: Final = Family(
+    "governor_store_write_seconds",
+    "histogram",
+    "How long it took to put changes on record, one transaction each, in seconds.",
+)
+STORE_ERRORS: Final = Family(
+    "governor_store_errors_total",
+    "counter",
+    "Failures to write the state.",
+)
+STORE_WRITABLE: Final = Family(
+    "governor_store_writable",
+    "gauge",
+    "1 if the state could be written when that was last tried, else 0.",
+)

@@ -14,7 +14,7 @@ from typing import Final
 
 from governor.core.effects import LeaseState
 from governor.core.snapshot import ResourceSnapshot, Snapshot
-from governor.core.types import SECOND, EndReason, Reason
+from governor.core.types import SECOND, EndReason, Nanos, Reason
 from governor.metrics import families
 from governor.metrics.tally import ABANDONED, GRANTED, REPEATED, Histogram, Tallies, Tally
 from governor.metrics.text import Family, Format, histogram, labels, sample
@@ -48,12 +48,23 @@ class ConfigFacts:
 
 
 @dataclass(slots=True, frozen=True)
+class DaemonFacts:
+    """What has happened to the daemon itself: how long it was paused, and how writing its state went."""
+
+    paused: Nanos
+    writes: Histogram
+    write_errors: int
+    writable: bool
+
+
+@dataclass(slots=True, frozen=True)
 class Facts:
     """Everything on one page, as it was at one instant."""
 
     snapshot: Snapshot
     tallies: Tallies
     loop_lag: Histogram
+    daemon: DaemonFacts
     config: ConfigFacts
     version: str
 
@@ -106,6 +117,17 @@ def _about_the_daemon(facts: Facts, form: Format) -> Iterator[str]:
     yield sample(families.DRAINING.name, "", int(facts.snapshot.draining))
     yield families.EVENT_LOOP_LAG.header(form)
     yield from histogram(families.EVENT_LOOP_LAG.name, "", facts.loop_lag)
+    daemon = facts.daemon
+    numbers: tuple[tuple[Family, float], ...] = (
+        (families.PAUSES, daemon.paused / SECOND),
+        (families.STORE_ERRORS, daemon.write_errors),
+        (families.STORE_WRITABLE, int(daemon.writable)),
+    )
+    for family, number in numbers:
+        yield family.header(form)
+        yield sample(family.name, "", number)
+    yield families.STORE_WRITE.header(form)
+    yield from histogram(families.STORE_WRITE.name, "", daemon.writes)
     tallies = facts.tallies
     yield from _by("outcome", families.STRAY_ACQUIRES, _STRAYS, [("", tallies.strays)], form)
     yield from _by("outcome", families.LEASE_RELEASES, _RELEASES, [("", tallies.releases)], form)

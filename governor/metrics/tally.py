@@ -20,11 +20,15 @@ from governor.core.effects import (
     LeaseExtended,
     LeaseOrphaned,
     LeaseState,
+    Paused,
     Queued,
     Reconfigured,
     ReconfigureRefused,
+    Refunded,
     Released,
     Renewed,
+    Restored,
+    RestoreRefused,
 )
 from governor.core.snapshot import Snapshot
 from governor.core.types import MILLISECOND, SECOND, Claim, EndReason, Grant, Nanos
@@ -44,6 +48,24 @@ TIMES: Final[tuple[Nanos, ...]] = (
 WAITS: Final[tuple[Nanos, ...]] = (0, *TIMES)
 # Lateness is measured against a lease of seconds; beyond ten it is an outage, however long.
 LAGS: Final[tuple[Nanos, ...]] = tuple(bound for bound in TIMES if bound <= 10 * SECOND)
+
+# What most steps have nothing of.
+_Seldom = (
+    Queued
+    | Denied
+    | Abandoned
+    | LeaseExtended
+    | LeaseOrphaned
+    | Renewed
+    | ReconfigureRefused
+    | Refunded
+    | Restored
+    | RestoreRefused
+    | Paused
+)
+
+# Transactions take microseconds, unless a disk is in the way.
+WRITES: Final[tuple[Nanos, ...]] = (*(n * MILLISECOND // 100 for n in (1, 3, 10, 30)), *LAGS)
 
 # Bound once: Python 3.11 takes 60 ns to look up a member on its enum.
 _RELEASED: Final = EndReason.RELEASED
@@ -199,9 +221,7 @@ class Tallies:
             elif reason is _EXPIRED:
                 tally.lag.add(-effect.left)
 
-    def _seldom(
-        self, effect: Queued | Denied | Abandoned | LeaseExtended | LeaseOrphaned | Renewed | ReconfigureRefused
-    ) -> None:
+    def _seldom(self, effect: _Seldom) -> None:
         match effect:
             case Queued():
                 pass  # its ticket has not ended; how many wait is in the snapshot
@@ -214,11 +234,15 @@ class Tallies:
                     tally.margin.add(effect.left)
             case LeaseOrphaned():
                 pass  # it lives; its end is counted when it comes
+            case Refunded():
+                pass  # its ticket was granted, and counted as such; what is available is in the snapshot
             case Renewed():
                 for result in effect.results:
                     self.renewals[result.state] += 1
-            case ReconfigureRefused():
-                pass  # whoever asked for it reports the failed reload
+            case ReconfigureRefused() | RestoreRefused():
+                pass  # whoever asked for it reports the failure
+            case Restored() | Paused():
+                pass  # leases live, as before; whoever found that time was lost counts it
             case _:
                 assert_never(effect)
 

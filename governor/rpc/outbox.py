@@ -6,7 +6,7 @@ given up, and nothing more is kept for it.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from governor.core.effects import Granted, LeaseResult
@@ -23,10 +23,21 @@ _AT_ONCE: Final = 1024
 
 
 class Outbox:
-    """The voice of one stream. ``overflowed`` is called once, when its client reads too slowly."""
+    """The voice of one stream. ``overflowed`` is called once, when its client reads too slowly.
 
-    def __init__(self, answers: Answers, *, overflowed: Callable[[], None], superseded: Callable[[], None]) -> None:
+    ``commit`` puts on record what the answers tell, before they leave; what it cannot, it takes back, and says so here.
+    """
+
+    def __init__(
+        self,
+        answers: Answers,
+        *,
+        commit: Callable[[], bool | Awaitable[bool]],
+        overflowed: Callable[[], None],
+        superseded: Callable[[], None],
+    ) -> None:
         self._answers = answers
+        self._commit = commit
         self._overflowed = overflowed
         self.superseded = superseded
         self._entries: list[bytes] = []
@@ -102,15 +113,20 @@ class Outbox:
 
     async def message(self) -> bytes | None:
         """The next message to send, when there is any; None when nothing will come any more."""
-        while not (self._entries or self._released or self._kept_alive or self._told != self._handled):
-            if self._closed:
-                return None
-            self._wanted = asyncio.get_running_loop().create_future()
-            try:
-                await self._wanted
-            finally:
-                self._wanted = None
-        return self._take()
+        while True:
+            while not (self._entries or self._released or self._kept_alive or self._told != self._handled):
+                if self._closed:
+                    return None
+                self._wanted = asyncio.get_running_loop().create_future()
+                try:
+                    await self._wanted
+                finally:
+                    self._wanted = None
+            recorded = self._commit()
+            if isinstance(recorded, bool):
+                return self._take()
+            # More may be said meanwhile, and all of it leaves, or none.
+            await recorded
 
     def _take(self) -> bytes:
         """All there is; of too much at once a part, which says last what it all was the answer to."""

@@ -85,12 +85,37 @@ class GovernorServicer:
         return self._answered(answer)
 
     async def _answered_later(self, ticket: TicketId) -> Answer:
-        return self._answered(await self._driver.answer(ticket))
+        answered = self._answered(await self._driver.answer(ticket))
+        return answered if isinstance(answered, (bytes, status.Refusal)) else await answered
 
-    def _answered(self, answer: Granted | Denied) -> Answer:
-        """What the caller is told; for the last step of a handler only."""
+    def _answered(self, answer: Granted | Denied) -> Answer | Awaitable[Answer]:
+        """What the caller is told, once it is on record; for the last step of a handler only."""
         if isinstance(answer, Denied):
             return status.refusal(answer.denial, waited=answer.waited)
+        recorded = self._driver.commit()
+        if recorded is True:
+            return self._granted(answer)
+        if recorded is False:
+            return self._taken_back(answer)
+        return self._recorded(answer, recorded)
+
+    async def _recorded(self, answer: Granted, recorded: Awaitable[bool]) -> Answer:
+        """The same, when that takes its time."""
+        try:
+            good = await recorded
+        except asyncio.CancelledError:
+            self._driver.abandon(answer.ticket)
+            raise
+        return self._granted(answer) if good else self._taken_back(answer)
+
+    def _taken_back(self, answer: Granted) -> Answer:
+        """Nothing can be put on record; of leases that are, it may be repeated that they were granted."""
+        if answer.repeated and (answer.deadline is None or self._driver.held(answer.lease) is not None):
+            return self._granted(answer)
+        self._driver.abandon(answer.ticket)
+        return status.refusal(Denial(Reason.STATE_UNWRITABLE, answer.grants[0].resource))
+
+    def _granted(self, answer: Granted) -> Answer:
         try:
             reply = self._replies.acquired(answer, now=self._clock.now())
         except BaseException:
@@ -99,7 +124,7 @@ class GovernorServicer:
         self._delivery.watch(answer.ticket)
         return reply
 
-    def _release(self, raw: bytes, context: Context) -> Answer:
+    def _release(self, raw: bytes, context: Context) -> Answer | Awaitable[Answer]:
         try:
             request = pb.ReleaseRequest.FromString(raw)
         except DecodeError:
@@ -112,7 +137,10 @@ class GovernorServicer:
         refused = _refused(results)
         if refused is not None:
             return refused
-        return self._replies.released(results)
+        reply = self._replies.released(results)
+        # Whether or not it can be put on record: what was given back is given back.
+        recorded = self._driver.commit()
+        return reply if isinstance(recorded, bool) else _after(recorded, reply)
 
     def _renew(self, raw: bytes, context: Context) -> Answer:
         try:
@@ -135,6 +163,11 @@ class GovernorServicer:
         except DecodeError:
             return status.refusal(translate.undecodable(pb.ListResourcesRequest))
         return translate.resources(self._driver.snapshot()).SerializeToString()
+
+
+async def _after(recorded: Awaitable[bool], reply: bytes) -> Answer:
+    await recorded
+    return reply
 
 
 def _patience(wait: Nanos | None, left: float | None) -> Nanos | None:

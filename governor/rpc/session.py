@@ -59,6 +59,7 @@ class SessionService:
     """The session streams of one server."""
 
     def __init__(self, driver: Driver) -> None:
+        self._driver = driver
         self._answers = Answers(driver.grace)
         self._sessions = Sessions(driver, reconfigured=self._answers.forget)
         self._asks = requests.Asks()
@@ -126,7 +127,7 @@ class SessionService:
         if isinstance(hello, Denial):
             return status.refusal(hello)
         session, resumed = self._sessions.of(hello)
-        stream = Stream(session, self._asks, self._answers)
+        stream = Stream(session, self._asks, self._answers, self._driver)
         stream.outbox.say(self._welcome(session, resumed=resumed))
         try:
             stream.begin(hello, request)
@@ -153,14 +154,19 @@ class SessionService:
 class Stream:
     """One stream, from its hello on."""
 
-    def __init__(self, session: Session, asks: requests.Asks, answers: Answers) -> None:
+    def __init__(self, session: Session, asks: requests.Asks, answers: Answers, driver: Driver) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._task = task
         self._session = session
         self._asks = asks
         self._end: status.Refusal | None = None
-        self.outbox = Outbox(answers, overflowed=lambda: self.end(_SLOW), superseded=lambda: self.end(_SUPERSEDED))
+        self.outbox = Outbox(
+            answers,
+            commit=driver.commit,
+            overflowed=lambda: self.end(_SLOW),
+            superseded=lambda: self.end(_SUPERSEDED),
+        )
 
     def begin(self, hello: Hello, request: pb.SessionRequest) -> None:
         """Do the first message."""

@@ -215,6 +215,8 @@ class Daemon:
         finally:
             driver.close()
             await server.stop(0)
+            # Else it would know itself, and gRPC's thread would stay until Python collects its garbage.
+            driver.observers.remove(self._look)
         # A task of grpc's that is cancelled says so in the log, with a traceback.
         if others := asyncio.all_tasks() - {asyncio.current_task()}:
             await asyncio.wait(others, timeout=_GRPC_GRACE_S)

@@ -11,7 +11,7 @@ from governor.cli import commands
 from governor.cli.exits import MEANING
 from tests.cli.conftest import Run
 
-NAMES = ("serve", "check", "schema", "status", "run", "acquire", "renew", "release", "health", "version")
+NAMES = ("serve", "check", "schema", "status", "run", "acquire", "renew", "release", "health", "state", "version")
 
 
 def test_help_lists_the_commands_as_they_are_met(run: Run) -> None:
@@ -89,4 +89,4 @@ def test_shells_can_complete(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COMP_WORDS", "governor st")
     monkeypatch.setenv("COMP_CWORD", "1")
 
-    assert run().out == "plain,status\n"
+    assert run().out == "plain,status\nplain,state\n"

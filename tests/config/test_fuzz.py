@@ -20,6 +20,9 @@ FULL: dict[str, Json] = {
     "http": "127.0.0.1:7412",
     "state": "~/state",
     "drain_timeout": "10s",
+    "durability": "power",
+    "restart_grace": "1s",
+    "on_store_error": "continue",
     "defaults": {"lease": "1m", "max_lease": "1h", "on_disconnect": "2s", "max_wait": "30s", "max_waiters": 10},
     "semaphores": {
         "a": {

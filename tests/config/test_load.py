@@ -15,6 +15,7 @@ from governor.core.kinds.semaphore import SemaphoreSpec
 from governor.core.limit import LimitSpec
 from governor.core.resource import ResourceSpec
 from governor.core.types import MILLISECOND, SECOND
+from governor.durability import Durability, OnStoreError
 from tests.config.reading import ENVIRON, complaints, config
 
 EXAMPLES = Path(__file__).parents[2] / "config" / "examples"
@@ -40,8 +41,19 @@ def test_what_a_file_does_not_say_has_a_default() -> None:
     assert config("{}", {}).state == Path("/var/lib/governor")
     assert config("{}", {"HOME": "/home/ada"}).state == Path("/home/ada/.local/state/governor")
     assert read.drain_timeout == 10 * SECOND
+    assert read.durability is Durability.PROCESS
+    assert read.restart_grace == 5 * SECOND
+    assert read.on_store_error is OnStoreError.REFUSE
     assert read.resources == ()
     assert read.warnings == ()
+
+
+def test_what_survives_is_said_in_words() -> None:
+    """Each in one of its words, and no other."""
+    read = config("{durability: power, restart_grace: 0, on_store_error: continue}")
+
+    assert (read.durability, read.restart_grace) == (Durability.POWER, 0)
+    assert read.on_store_error is OnStoreError.CONTINUE
 
 
 def test_a_resource_has_the_terms_of_itself_then_of_defaults_then_built_in() -> None:

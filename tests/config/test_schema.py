@@ -47,6 +47,7 @@ def test_every_example_passes(path: Path) -> None:
         "listen: [unix:/x, {unix: x, mode: '0600', owner: me, group: 100}, {unix: y, mode: 0660}, '[::1]:1']",
         "http: off\nstate: ~/x\ndrain_timeout: 0",
         "http: 'off'",
+        "durability: power\nrestart_grace: 0\non_store_error: continue",
     ],
 )
 def test_what_is_legal_passes(text: str) -> None:
@@ -105,6 +106,7 @@ def test_what_is_legal_passes(text: str) -> None:
         ("http: false", "$.http"),
         ("state: 3", "$.state"),
         ("drain_timeout: 10", "$.drain_timeout"),
+        ("durability: disk", "$.durability"),
     ],
 )
 def test_a_typical_mistake_is_underlined(text: str, where: str) -> None:

@@ -16,10 +16,13 @@ from governor.core.events import (
     Disconnect,
     Drain,
     Event,
+    Pause,
     Reconfigure,
     Release,
     Renew,
     ReserveIds,
+    Restore,
+    Seal,
     Wake,
 )
 from governor.core.resource import ResourceSpec
@@ -27,6 +30,7 @@ from governor.core.types import (
     MAX_CLAIMS,
     MAX_PERMITS,
     MIN_LEASE,
+    SECOND,
     Claim,
     EndReason,
     Grant,
@@ -77,6 +81,7 @@ class Lease:
     holders: list[TicketId]
     length: Nanos
     granted: Nanos
+    waited: Nanos
     deadline: Nanos | None
     ended: tuple[EndReason, Nanos] | None = None
     surely_received: bool = False
@@ -94,6 +99,7 @@ class Model:
     draining: bool = False
     next_id: int = 1
     ceiling: int = 0
+    sealed: bool = False
     facts: list[Fact] = field(default_factory=list)
     _settled: Nanos = 0
     _told: dict[TicketId, Granted] = field(default_factory=dict)
@@ -102,6 +108,8 @@ class Model:
         """What must have happened in this step; ``effects`` are asked only for lease numbers and members."""
         self.facts = []
         self._told = {effect.ticket: effect for effect in effects if isinstance(effect, Granted)}
+        if isinstance(event, Pause):
+            self._pause(event.length, now)
         self._settle(now)
         match event:
             case Acquire():
@@ -116,12 +124,33 @@ class Model:
                 self.draining = True
                 for place in list(self.line):
                     self._deny(place, Reason.DRAINING)
+            case Seal():
+                self.sealed = event.sealed
             case ReserveIds():
                 self.ceiling = max(self.ceiling, event.ceiling)
-            case Wake():
+            case Wake() | Pause():
                 pass
+            case Restore():
+                raise AssertionError("the model itself lives on: it is told with `restart`")
         self._settle(now)
         return self.facts
+
+    def restart(self) -> None:
+        """All who asked are gone, and may have had their answers; what ended is forgotten, but for request ids."""
+        self.line.clear()
+        self.draining = self.sealed = False
+        for id_, lease in list(self.leases.items()):
+            if lease.ended is not None and self.requests.get((lease.ask.client, lease.ask.request_id)) != id_:
+                del self.leases[id_]
+            lease.holders, lease.surely_received = [], True
+
+    def _pause(self, length: Nanos, now: Nanos) -> None:
+        """All that time does not count for leases."""
+        live = [lease for lease in self.leases.values() if lease.ended is None]
+        for lease in live:
+            assert lease.deadline is not None
+            lease.deadline = max(lease.deadline + length, now + SECOND)
+        self.facts.append(("paused", length, len(live)))
 
     # --- time -------------------------------------------------------------------------------------------------
 
@@ -159,7 +188,7 @@ class Model:
 
     def _ripe_at(self, place: Place) -> Nanos | None:
         """The first instant from here on at which it is granted if nothing else happens; None is never."""
-        if self.next_id > self.ceiling:
+        if self.sealed or self.next_id > self.ceiling:
             return None
         if any(self._ahead(claim, place) for claim in place.ask.claims):
             return None
@@ -241,7 +270,7 @@ class Model:
             capacity = self.limit(claim).capacity()
             if capacity is not None and claim.permits > capacity:
                 return (Reason.ABOVE_CAPACITY, claim.resource, claim.permits, capacity)
-        if self.next_id > self.ceiling:
+        if self.sealed or self.next_id > self.ceiling:
             return (Reason.STATE_UNWRITABLE,)
         return None
 
@@ -327,6 +356,7 @@ class Model:
             holders=list(place.tickets),
             length=place.length,
             granted=now,
+            waited=now - place.since,
             deadline=now + place.length if lent else None,
             ended=None if lent else (EndReason.SPENT, now),
         )
@@ -367,6 +397,8 @@ class Model:
         for name, limit in lease.limits.items():
             if not limit.lends:
                 limit.refund(lease.grants[name].permits, (), lease.granted, now)
+        if lease.ended is not None:
+            self.facts.append(("refunded", lease.id))
         self._end(lease, EndReason.DISCONNECTED, Outcome.UNKNOWN, now)
         if lease.ask.request_id:
             del self.requests[lease.ask.client, lease.ask.request_id]

@@ -16,13 +16,14 @@ from governor.core.effects import (
     Released,
     Renewed,
 )
-from governor.core.engine import Engine
+from governor.core.engine import AT_ONCE, Engine
 from governor.core.events import (
     Abandon,
     Acquire,
     Disconnect,
     Drain,
     Event,
+    Pause,
     Reconfigure,
     Release,
     Renew,
@@ -32,6 +33,7 @@ from governor.core.events import (
 from governor.core.resource import ResourceSpec
 from governor.core.snapshot import Held, ResourceSnapshot
 from governor.core.types import Claim, Denial, EndReason, LeaseId, Nanos, Outcome, TicketId
+from tests.core.reborn import reborn, written
 
 PLENTY: Final = LeaseId(10**12)
 
@@ -39,8 +41,10 @@ PLENTY: Final = LeaseId(10**12)
 class Play:
     """One engine and its clock. Every step is followed by the engine's own check of its invariants."""
 
-    def __init__(self, *resources: ResourceSpec, first_id: int = 1, ceiling: int = PLENTY) -> None:
-        self.engine = Engine(first_id=LeaseId(first_id))
+    def __init__(
+        self, *resources: ResourceSpec, first_id: int = 1, ceiling: int = PLENTY, at_once: int = AT_ONCE
+    ) -> None:
+        self.engine = Engine(first_id=LeaseId(first_id), at_once=at_once)
         self.now: Nanos = 0
         # Everything that ever happened, and when.
         self.record: list[tuple[Nanos, Effect]] = []
@@ -72,6 +76,22 @@ class Play:
     def frozen_until(self, now: Nanos) -> None:
         """Time passes until ``now`` and nobody looks: whatever is due meanwhile happens with the next event."""
         self.now = now
+
+    def paused_until(self, now: Nanos) -> list[Effect]:
+        """Time passes until ``now`` and nobody looks, and then that is noticed."""
+        length, self.now = now - self.now, now
+        return self.do(Pause(length))
+
+    def restart(self, *resources: ResourceSpec, now: Nanos, grace: Nanos = 0) -> Reconfigured | ReconfigureRefused:
+        """Another daemon starts at ``now``, of its own clock, from what was remembered of this one."""
+        book = written(self.engine, self.now)
+        self.now = now
+        self.engine, effects = reborn(book, resources, now=now, ceiling=PLENTY, grace=grace)
+        self.engine.check(now=now)
+        self.record += [(now, effect) for effect in effects]
+        answer = effects[-1]
+        assert isinstance(answer, (Reconfigured, ReconfigureRefused))
+        return answer
 
     # --- events -----------------------------------------------------------------------------------------------
 

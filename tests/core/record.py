@@ -17,16 +17,18 @@ from governor.core.effects import (
     LeaseEnded,
     LeaseExtended,
     LeaseOrphaned,
+    Paused,
     Queued,
     Reconfigured,
     ReconfigureRefused,
+    Refunded,
     Released,
     Renewed,
 )
-from governor.core.events import Abandon, Acquire, Disconnect, Event, Reconfigure, Release
+from governor.core.events import Abandon, Acquire, Disconnect, Event, Pause, Reconfigure, Release
 from governor.core.kinds.rate_limit import RateLimitSpec, Window
 from governor.core.resource import ResourceSpec
-from governor.core.types import EndReason, LeaseId, Nanos, Reason, TicketId
+from governor.core.types import SECOND, EndReason, LeaseId, Nanos, Reason, TicketId
 
 
 @dataclass
@@ -81,12 +83,6 @@ class Record:
                     self._granted(effect, now)
                 case Denied() | Abandoned():
                     self._ended_badly(effect, now)
-                case LeaseEnded():
-                    self._lease_ended(effect, event, now)
-                case LeaseExtended():
-                    self._extended(effect, now)
-                case LeaseOrphaned():
-                    self._orphaned(effect, event, now)
                 case Queued():
                     assert not self.asked[effect.ticket].end, "queued after its end"
                     assert effect.not_before >= now
@@ -95,6 +91,8 @@ class Record:
                     self._reconfigured(event, effect)
                 case Released() | Renewed() | ReconfigureRefused():
                     pass
+                case _:
+                    self._of_leases(effect, event, now)
         # Afterwards: what was due before may have granted in this very step the ticket that is abandoned in it.
         self._given_up(event)
 
@@ -197,12 +195,42 @@ class Record:
 
     # --- leases -----------------------------------------------------------------------------------------------
 
+    def _of_leases(self, effect: Effect, event: Event, now: Nanos) -> None:
+        match effect:
+            case LeaseEnded():
+                self._lease_ended(effect, event, now)
+            case LeaseExtended():
+                self._extended(effect, now)
+            case LeaseOrphaned():
+                self._orphaned(effect, event, now)
+            case Paused():
+                self._paused(effect, event, now)
+            case Refunded():
+                assert isinstance(event, Abandon)
+                assert not self.leases[effect.lease].lends, "what was lent comes back as a lease that ends"
+            case _:
+                raise AssertionError(effect)
+
     def _extended(self, effect: LeaseExtended, now: Nanos) -> None:
         lease = self.leases[effect.lease]
         assert not lease.ended, "a renewal revived an ended lease"
         assert lease.deadline is not None
         assert effect.left == lease.deadline - now > 0
         lease.deadline, lease.orphaned = effect.deadline, False
+
+    def _paused(self, effect: Paused, event: Event, now: Nanos) -> None:
+        assert isinstance(event, Pause)
+        live = self.live()
+        assert (effect.length, effect.leases) == (event.length, len(live))
+        for lease in live:
+            assert lease.deadline is not None
+            lease.deadline = max(lease.deadline + event.length, now + SECOND)
+
+    def restarted(self) -> None:
+        """Whoever waited is gone, and whoever was granted something cannot say any more that he never heard of it."""
+        assert not self.places, "their calls have ended"
+        for lease in self.leases.values():
+            lease.holders.clear()
 
     def _orphaned(self, effect: LeaseOrphaned, event: Event, now: Nanos) -> None:
         assert isinstance(event, Disconnect)

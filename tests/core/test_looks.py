@@ -1,5 +1,7 @@
 """What a shell may look at without changing anything: one lease, and one place in line."""
 
+from dataclasses import replace
+
 from governor.core.kinds.rate_limit import RateLimitSpec
 from governor.core.kinds.semaphore import SemaphoreSpec
 from governor.core.snapshot import Held
@@ -12,12 +14,25 @@ def test_a_lease_is_shown_with_its_present_deadline() -> None:
     """Also after a renewal of another length, which a renewal that does not say undoes."""
     play = Play(semaphore("db", 2, lease=10 * SECOND))
     lease = play.lease(play.ask(("db", 2), client="ann"))
-    assert play.engine.held(lease) == Held(lease, (Grant("db", 2),), 10 * SECOND, "ann", 10 * SECOND)
+    held = Held(
+        lease,
+        (Grant("db", 2),),
+        deadline=10 * SECOND,
+        client="ann",
+        length=10 * SECOND,
+        request_id="",
+        labels=(),
+        granted_for=10 * SECOND,
+        granted_at=0,
+        waited=0,
+        orphaned=False,
+    )
+    assert play.engine.held(lease) == held
     play.at(SECOND)
 
     play.renew(lease, lease=60 * SECOND)
 
-    assert play.engine.held(lease) == Held(lease, (Grant("db", 2),), 61 * SECOND, "ann", 10 * SECOND)
+    assert play.engine.held(lease) == replace(held, deadline=61 * SECOND)
 
 
 def test_the_length_of_a_lease_is_what_a_renewal_would_give() -> None:

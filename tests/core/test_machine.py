@@ -11,22 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from governor.core.effects import (
-    Abandoned,
-    Denied,
-    Effect,
-    Granted,
-    LeaseEnded,
-    LeaseExtended,
-    LeaseOrphaned,
-    LeaseResult,
-    LeaseState,
-    Queued,
-    Reconfigured,
-    ReconfigureRefused,
-    Released,
-    Renewed,
-)
+from governor.core.effects import Effect, Reconfigured, ReconfigureRefused
 from governor.core.engine import Engine
 from governor.core.events import (
     Abandon,
@@ -34,10 +19,12 @@ from governor.core.events import (
     Disconnect,
     Drain,
     Event,
+    Pause,
     Reconfigure,
     Release,
     Renew,
     ReserveIds,
+    Seal,
     Wake,
 )
 from governor.core.kinds.pool import MemberSpec, Order, PoolSpec
@@ -52,11 +39,12 @@ from governor.core.types import (
     LeaseId,
     Nanos,
     Outcome,
-    Reason,
     TicketId,
 )
-from tests.core.model import Fact, Model, Place
+from tests.core.facts import fact
+from tests.core.model import Model, Place
 from tests.core.model_limits import DumbPool
+from tests.core.reborn import reborn, written
 from tests.core.record import Record, never_more
 
 MS: Final = MILLISECOND
@@ -158,71 +146,6 @@ malformed_claims = st.one_of(
 )
 
 
-def fact(effect: Effect) -> Fact:
-    """One effect as the model states it."""
-    match effect:
-        case Granted():
-            again = "repeated" if effect.repeated else "new"
-            return ("granted", effect.ticket, effect.lease, effect.deadline, again)
-        case Denied():
-            return ("denied", effect.ticket, effect.denial.reason, *numbers(effect))
-        case Abandoned():
-            return ("abandoned", effect.ticket)
-        case Queued():
-            return ("queued", effect.ticket, effect.ahead, effect.not_before)
-        case LeaseEnded():
-            return ("ended", effect.lease, effect.reason, effect.held, effect.left)
-        case LeaseExtended():
-            return ("extended", effect.lease, effect.left, effect.deadline)
-        case LeaseOrphaned():
-            return ("orphaned", effect.lease, effect.deadline)
-        case Released():
-            return ("released", *map(result, effect.results))
-        case Renewed():
-            return ("renewed", *map(result, effect.results))
-        case Reconfigured():
-            return ("reconfigured", *map(frozenset, (effect.added, effect.changed, effect.removed)))
-        case ReconfigureRefused():
-            return ("refused", len(effect.problems))
-
-
-def numbers(denied: Denied) -> tuple[object, ...]:
-    """The numbers that explain a refusal, for the reasons that have any."""
-    denial = denied.denial
-    match denial.reason:
-        case Reason.MALFORMED:
-            return (denial.field,)
-        case Reason.UNKNOWN_RESOURCE:
-            # Whoever waited for several that a reload removed is told one of them.
-            assert denial.resource in {claim.resource for claim in denied.claims}
-            return ()
-        case Reason.ABOVE_CAPACITY:
-            return (denial.resource, denial.asked, denial.limit)
-        case Reason.NONE_FREE | Reason.HOPELESS:
-            return (denial.retry_after,)
-        case Reason.LEASE_ENDED:
-            assert denial.ended is not None
-            return (denial.ended.reason, denial.ended.ago)
-        case _:
-            return ()
-
-
-def result(one: LeaseResult) -> Fact:
-    """The answer for one lease as the model states it."""
-    match one.state:
-        case LeaseState.RELEASED | LeaseState.UNKNOWN:
-            return (one.lease, one.state.value)
-        case LeaseState.RENEWED:
-            return (one.lease, one.state.value, one.remaining)
-        case LeaseState.ENDED:
-            assert one.ended is not None
-            return (one.lease, one.state.value, one.ended.reason, one.ended.ago)
-        case LeaseState.REFUSED:
-            assert one.denial is not None
-            assert (one.denial.reason, one.denial.field) == (Reason.MALFORMED, "lease")
-            return (one.lease, one.state.value)
-
-
 class EngineMachine(RuleBasedStateMachine):
     """Anything may happen next."""
 
@@ -269,7 +192,8 @@ class EngineMachine(RuleBasedStateMachine):
     def ask(self, wanted: tuple[Claim, ...], client: str, wait: Nanos | None, lease: Nanos | None, id_: str) -> None:
         """A new ticket."""
         self.tickets += 1
-        self.do(Acquire(TicketId(self.tickets), wanted, client=client, wait=wait, lease=lease, request_id=id_))
+        labels = (("for", client),) if client else ()
+        self.do(Acquire(TicketId(self.tickets), wanted, client, wait, lease, id_, labels))
 
     def some_claims(self, data: st.DataObject) -> tuple[Claim, ...]:
         """Of what is declared, or in rare cases of what is not."""
@@ -435,11 +359,41 @@ class EngineMachine(RuleBasedStateMachine):
         """The shell has put a higher ceiling on record."""
         self.do(ReserveIds(LeaseId(self.model.ceiling + more)))
 
+    @precondition(lambda self: self.model.sealed or self.steps % 11 == 6)
+    @rule()
+    def seal(self) -> None:
+        """What is granted cannot be put on record, or it can again."""
+        self.do(Seal(sealed=not self.model.sealed))
+
     @precondition(lambda self: self.tickets > 12 and self.steps % 7 == 5)
     @rule()
     def drain(self) -> None:
         """The daemon is told to stop."""
         self.do(Drain())
+
+    @precondition(lambda self: self.steps % 7 == 6)
+    @rule(length=lengths, look=st.booleans())
+    def pause(self, length: Nanos, look: bool) -> None:  # noqa: FBT001 - Hypothesis passes by name
+        """Nothing was done for a while; whatever was due meanwhile has not happened."""
+        self.now += length
+        self.do(Pause(length if look else 1000 * MS))
+
+    @precondition(lambda self: self.steps % 5 == 4)
+    @rule()
+    def restart(self) -> None:
+        """I12: the daemon dies, and another one goes on from what was written; nobody can tell but who waited."""
+        self.do(Wake())
+        for ticket in [ticket for place in reversed(self.record.places) for ticket in place]:
+            self.do(Abandon(ticket))
+        book = written(self.engine, self.now)
+        ceiling = LeaseId(self.model.ceiling)
+        declared = self.record.declared.values()
+        self.engine, effects = reborn(book, declared, now=self.now, ceiling=ceiling)
+        gone = [name for name, resource in self.model.resources.items() if resource.draining]
+        assert effects[1:] == [Reconfigured((), (), tuple(gone))]
+        self.model.restart()
+        self.record.restarted()
+        self.engine.check(now=self.now)
 
     # --- what must always hold --------------------------------------------------------------------------------
 
@@ -584,7 +538,20 @@ class EngineMachine(RuleBasedStateMachine):
             assert lease.deadline is not None
             grants = tuple(lease.grants[claim.resource] for claim in lease.ask.claims)
             length = self.model.renewal(lease)
-            assert self.engine.held(id_) == Held(id_, grants, lease.deadline, lease.ask.client, length)
+            assert self.engine.held(id_) == Held(
+                id_,
+                grants,
+                lease.deadline,
+                lease.ask.client,
+                length,
+                lease.ask.request_id,
+                lease.ask.labels,
+                lease.length,
+                lease.granted,
+                lease.waited,
+                lease.orphaned,
+                tuple(name for name, limit in lease.limits.items() if not limit.lends),
+            )
         waiting = {ticket: place for place in self.model.line for ticket in place.tickets}
         for ticket in map(TicketId, range(self.tickets + 1)):
             stands = self.model.stands(waiting[ticket], self.seen) if ticket in waiting else None

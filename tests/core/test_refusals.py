@@ -3,6 +3,7 @@
 import pytest
 
 from governor.core.effects import Denied, LeaseState
+from governor.core.events import Seal
 from governor.core.types import MILLISECOND, SECOND, Claim, Nanos, Reason
 from tests.core.declared import DAY, rate_limit, semaphore
 from tests.core.play import Play
@@ -181,6 +182,23 @@ def test_without_numbers_at_all_nothing_is_granted() -> None:
     play = Play(semaphore("db", 1), ceiling=0)
 
     assert play.denial(play.ask("db")).reason is Reason.STATE_UNWRITABLE
+
+
+def test_what_cannot_be_put_on_record_is_not_granted() -> None:
+    """However many numbers there are; leases go on, and whoever waits is granted when it can be."""
+    play = Play(semaphore("db", 1))
+    lease = play.lease(play.ask("db"))
+    waiter = play.ask("db")
+
+    play.do(Seal(sealed=True))
+    assert play.renew(lease)[0].state is LeaseState.RENEWED
+    play.release(lease)
+    play.reserve_ids(2**40)
+    assert play.waits(waiter)
+    assert play.denial(play.ask("db")).reason is Reason.STATE_UNWRITABLE
+
+    play.do(Seal(sealed=False))
+    assert not play.waits(waiter)
 
 
 def test_who_waits_for_a_number_is_granted_when_there_are_more() -> None:

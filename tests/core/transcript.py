@@ -12,6 +12,8 @@ It knows how to read a story, play it and write the answers down. It must never 
     WHO disconnects [#LEASE]               whoever held the lease is gone
     at TIME                                time passes, and a timer fires at each deadline
     frozen until TIME                      time passes, and nobody looks
+    paused until TIME                      time passes, and then it is noticed that nobody looked
+    restart at TIME [grace=]               another daemon goes on from what was remembered; resources as for `declare`
     drain  ·  reserve ids to N  ·  restart from N  ·  show
 """
 
@@ -28,11 +30,15 @@ from governor.core.effects import (
     LeaseExtended,
     LeaseOrphaned,
     LeaseResult,
+    Paused,
     Queued,
     Reconfigured,
     ReconfigureRefused,
+    Refunded,
     Released,
     Renewed,
+    Restored,
+    RestoreRefused,
 )
 from governor.core.events import Abandon, Acquire, Disconnect, Drain, Reconfigure, Release, Renew, ReserveIds
 from governor.core.kinds.pool import MemberSpec
@@ -131,6 +137,11 @@ class Stage:
                 self._play.do(Drain())
             case ["reserve", "ids", "to", number]:
                 self._play.do(ReserveIds(LeaseId(int(number))))
+            case ["paused", "until", time]:
+                self._play.paused_until(duration(time))
+            case ["restart", "at", time, *options]:
+                grace = next((duration(word[6:]) for word in options), 0)
+                self._play.restart(*declared, now=duration(time), grace=grace)
             case ["restart", "from", number]:
                 self._play = Play(first_id=int(number))
             case ["show"]:
@@ -199,22 +210,35 @@ class Stage:
             case Queued():
                 first = f", not before {clock(effect.not_before)}" if effect.not_before > self._play.now else ""
                 yield f"{self._names[effect.ticket]} waits, {effect.ahead} ahead{first}"
-            case LeaseEnded():
-                late = f", {clock(-effect.left)} late" if effect.left < 0 else ""
-                yield f"lease {effect.lease} of {effect.client} ends: {effect.reason}, {parts(effect.grants)}{late}"
-            case LeaseExtended():
-                yield f"lease {effect.lease} had {clock(effect.left)} left, now until {clock(effect.deadline)}"
-            case LeaseOrphaned():
-                yield f"lease {effect.lease} is orphaned, until {clock(effect.deadline)}"
             case Released() | Renewed():
                 yield from map(answer, effect.results)
             case Reconfigured():
                 words = [("added", effect.added), ("changed", effect.changed), ("removed", effect.removed)]
                 yield "; ".join(f"{word}: {', '.join(n)}" for word, n in words if n) or "the same as before"
-            case ReconfigureRefused():
+            case ReconfigureRefused() | RestoreRefused():
                 yield from (f"refused: {problem}" for problem in effect.problems)
             case _:
-                assert_never(effect)
+                yield tell_of_leases(effect)
+
+
+def tell_of_leases(effect: LeaseEnded | LeaseExtended | LeaseOrphaned | Refunded | Restored | Paused) -> str:
+    """What became of leases, but for the answer to whoever asked for it."""
+    match effect:
+        case LeaseEnded():
+            late = f", {clock(-effect.left)} late" if effect.left < 0 else ""
+            return f"lease {effect.lease} of {effect.client} ends: {effect.reason}, {parts(effect.grants)}{late}"
+        case LeaseExtended():
+            return f"lease {effect.lease} had {clock(effect.left)} left, now until {clock(effect.deadline)}"
+        case LeaseOrphaned():
+            return f"lease {effect.lease} is orphaned, until {clock(effect.deadline)}"
+        case Refunded():
+            return f"lease {effect.lease} is refunded: {parts(effect.grants)}"
+        case Restored():
+            return f"leases that live on: {effect.leases}"
+        case Paused():
+            return f"paused for {clock(effect.length)}: leases that end later: {effect.leases}"
+        case _:
+            assert_never(effect)
 
 
 def parts(grants: tuple[Grant, ...]) -> str:

@@ -2,9 +2,12 @@
 
 import resource
 import socket
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
+from governor.v1 import governor_pb2 as pb
+from tests.bench.quiet import cpu
 from tests.e2e.client import Client, ask
 from tests.e2e.conftest import Start
 from tests.e2e.process import BOUND, COMMAND, Daemon, until
@@ -54,6 +57,36 @@ def test_without_a_file_left_the_log_says_so_once(daemon: Daemon) -> None:
         assert b" 200 OK" in connection.recv(1000)
     assert daemon.log.count("out of file descriptors") == 1
     assert "Traceback" not in daemon.log
+
+
+def test_without_a_file_left_holders_go_on(daemon: Daemon) -> None:
+    """Over the connections they have, on record and all; nobody spins, and newcomers are in within two seconds."""
+    daemon.expect("out of file descriptors")
+    pid, kind = daemon.pid, resource.RLIMIT_NOFILE
+    limits = resource.prlimit(pid, kind)
+    with Client(daemon.address) as me, ExitStack() as crowd:
+        held = me.acquire("one").id
+        resource.prlimit(pid, kind, (len(list(Path(f"/proc/{pid}/fd").iterdir())), limits[1]))
+        for address in (daemon.http, *daemon.addresses):
+            for _ in range(3):
+                crowd.enter_context(_connected(address))
+        daemon.said("out of file descriptors")
+
+        used = cpu(pid)
+        time.sleep(1)
+        assert cpu(pid) - used < 0.3
+        for _ in range(10):
+            assert me.renew(held)[0].state == pb.LeaseResult.RENEWED
+            me.release(held)
+            held = me.acquire("one").id
+        me.release(held)
+
+        resource.prlimit(pid, kind, limits)
+        began = time.monotonic()
+        with Client(daemon.address) as fresh:
+            fresh.release(fresh.acquire("one").id)
+        assert daemon.page("/-/healthy")[0] == 200
+        assert time.monotonic() - began < 2
 
 
 def _files(daemon: Daemon) -> int:

@@ -49,7 +49,7 @@ OF_THE_DAEMON = {
 
 
 # What is not 0 from the start on.
-OF_THE_START = ("governor_config_", "governor_build_", "governor_event_loop_")
+OF_THE_START = ("governor_config_", "governor_build_", "governor_event_loop_", "governor_store_", "governor_pauses_")
 
 
 def test_everything_is_there_before_it_is_used(start: Start) -> None:

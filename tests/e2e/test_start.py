@@ -120,7 +120,6 @@ def test_a_start_that_fails_leaves_nothing_behind(daemon: Daemon, connect: Conne
     refused(file, folder / "other")
 
     assert not mine.exists()
-    assert not (folder / "other" / "fence").exists()
     file.write_text(f"listen: ['unix:{mine}']\nhttp: '{ANY}'\n" + YAML, encoding="utf-8")
     second = Daemon(file, folder / "other")
     second.wait_until_it_serves()
@@ -167,12 +166,24 @@ class TestTheMachine:
         assert f"state folder {folder}/file/state: cannot be made" in refused(config(folder), folder / "file" / "state")
 
     def test_a_state_folder_that_cannot_be_written(self, folder: Path) -> None:
-        """The disk is full."""
+        """Something is in the way."""
+        (folder / "state" / "state.new").mkdir(parents=True)
+
+        line = refused(config(folder), folder / "state")
+
+        assert line.startswith(f"governor: {folder}/state/state.db: cannot be opened (Is a directory); ")
+
+    def test_a_damaged_state(self, folder: Path) -> None:
+        """It is not replaced, and it is said what helps."""
         state = folder / "state"
         state.mkdir()
-        (state / "fence.new").symlink_to("/dev/full")
+        (state / "state.db").write_bytes(b"")
 
-        assert "cannot be written (No space left on device)" in refused(config(folder), state)
+        line = refused(config(folder), state)
+
+        assert line.startswith(f"governor: {state}/state.db: is damaged (")
+        assert "`governor state repair`" in line
+        assert (state / "state.db").read_bytes() == b""
 
     def test_a_damaged_fence(self, folder: Path) -> None:
         """Nobody starts over from 1 by accident."""

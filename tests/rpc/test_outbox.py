@@ -19,7 +19,7 @@ def _nothing_is_lent(_: LeaseId) -> None:
 
 
 def _outbox(overflowed: Callable[[], None] = _nothing) -> Outbox:
-    return Outbox(Answers(_nothing_is_lent), overflowed=overflowed, superseded=_nothing)
+    return Outbox(Answers(_nothing_is_lent), commit=lambda: True, overflowed=overflowed, superseded=_nothing)
 
 
 def _granted(number: int, *members: Member, resource: str = "sem", waited: int = 0) -> Granted:

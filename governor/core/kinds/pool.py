@@ -12,6 +12,7 @@ from typing import ClassVar, Final
 
 from governor.core.limit import LimitSpec
 from governor.core.member import PoolMember
+from governor.core.memory import Memory, table
 from governor.core.snapshot import MemberCounts
 from governor.core.turns import Turns
 from governor.core.types import Member, Nanos, Outcome
@@ -89,11 +90,14 @@ class Pool:
         "_spec",
         "_turns",
         "in_use",
+        "marks",
     )
     lends: ClassVar[bool] = True
 
     def __init__(self, spec: PoolSpec, now: Nanos) -> None:
         self.in_use = 0
+        # How often a member was found broken, or well again.
+        self.marks = 0
         # All members by id: those declared, and those removed but still lent.
         self._members: dict[str, PoolMember] = {}
         # How often anything came back: the clock of the orders.
@@ -117,12 +121,16 @@ class Pool:
         self._members = {member.record.id: member for member in (*declared, *removed)}
         assert len(self._members) == len(declared) + len(removed), "two members of the same id"
         self._capacity = sum(member.max_leases for member in declared)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """Who takes turns, and who is quarantined, as the members themselves have it."""
         # Slots of the members that take turns.
         self._free = 0
-        self._turns = Turns(declared, _KEYS[spec.order])
+        self._turns = Turns(self._declared, _KEYS[self._spec.order])
         # A heap of (end, index) of the quarantines whose end was not seen yet.
         self._quarantined: list[tuple[Nanos, int]] = []
-        for member in declared:
+        for member in self._declared:
             if member.until is not None:
                 heappush(self._quarantined, (member.until, member.index))
             elif member.free:
@@ -203,12 +211,41 @@ class Pool:
                 continue
             if record.generation == member.record.generation:
                 if outcome is _OK:
-                    member.heal()
+                    self.marks += member.heal()
                 elif outcome is _BROKEN:
                     self._quarantine(member, now)
             self._returns += 1
             member.come_back(self._returns, now)
             self._welcome(member)
+
+    def remember(self, now: Nanos) -> Memory:
+        """What each member has been through."""
+        self._readmit(now)
+        return {member.record.id: member.remember(now) for member in self._members.values()}
+
+    def restore(self, permits: int, members: tuple[Member, ...], now: Nanos) -> None:
+        """These are lent, even if some are not declared, or not that often."""
+        self.in_use += permits
+        for record in members:
+            member = self._members.get(record.id)
+            if member is None:
+                member = self._members[record.id] = PoolMember(record.id, now)
+                member.record = record
+            member.hold(record)
+            if member.place is not None:
+                self._free -= 1
+                if member.free:
+                    self._turns.enter(member)
+                else:
+                    self._turns.leave(member)
+
+    def recall(self, memory: Memory, now: Nanos) -> None:
+        """Each member has been through that; of one that is neither declared nor lent nobody needs to know."""
+        for member_id, known in table(memory).items():
+            if (member := self._members.get(member_id)) is not None:
+                member.recall(known, now)
+        self._returns = max([member.returned for member in self._members.values()], default=0)
+        self._arrange()
 
     def _lend(self, now: Nanos) -> Member:
         member = self._turns.next()
@@ -233,6 +270,7 @@ class Pool:
         if member.place is not None:
             self._free -= member.free
             self._turns.leave(member)
+        self.marks += 1
         until = member.fail(self._spec.quarantine, self._spec.max_quarantine, now)
         if member.max_leases:
             heappush(self._quarantined, (until, member.index))

@@ -18,6 +18,7 @@ from math import ceil
 from typing import ClassVar
 
 from governor.core.limit import LimitSpec
+from governor.core.memory import Memory, UnreadableError, number, rows, table
 from governor.core.snapshot import MemberCounts
 from governor.core.types import Member, Nanos, Outcome
 
@@ -77,6 +78,14 @@ class _Meter:
         """Permits that are not back yet."""
         return Fraction(max(0, self.tat - now * self.speed), self.cost)
 
+    def remember(self, now: Nanos) -> int:
+        """Units that are not back yet."""
+        return max(0, self.tat - now * self.speed)
+
+    def recall(self, units: int, now: Nanos) -> None:
+        """So many are not back yet."""
+        self.tat = now * self.speed + units
+
 
 class RateLimit:
     """The state of one rate limit. When the clock steps back, time stands still until it has caught up."""
@@ -108,6 +117,11 @@ class RateLimit:
     def largest(self) -> int | None:
         """All of them."""
         return self._capacity
+
+    @property
+    def marks(self) -> int:
+        """Whatever is spent or refunded."""
+        return sum([meter.tat for meter in self._meters])
 
     def available(self, now: Nanos) -> int | None:
         """Permits that every window has left."""
@@ -181,6 +195,28 @@ class RateLimit:
         assert isinstance(spec, RateLimitSpec)
         if spec != self._spec:
             self._declare(spec, max(now, self._last))
+
+    def remember(self, now: Nanos) -> Memory:
+        """What is spent of each window, in units; and since when takes count in these windows, and the last of them."""
+        return {
+            "spent": [meter.remember(now) for meter in self._meters],
+            "last": self._last - now,
+            "since": self._since - now,
+        }
+
+    def restore(self, permits: int, members: tuple[Member, ...], now: Nanos) -> None:
+        """Nothing is lent here; what is spent is remembered as a whole."""
+
+    def recall(self, memory: Memory, now: Nanos) -> None:
+        """As much is spent as was then."""
+        known = table(memory)
+        spent = [number(units, at_least=0) for units in rows(known.get("spent"))]
+        if len(spent) != len(self._meters):
+            raise UnreadableError(f"expected what is spent of windows: {len(self._meters)}, found {len(spent)}")
+        for meter, units in zip(self._meters, spent, strict=True):
+            meter.recall(units, now)
+        self._last = now + number(known.get("last"))
+        self._since = now + number(known.get("since"))
 
 
 def _ceil_div(units: int, speed: int) -> Nanos:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from governor.core.limit import LimitSpec
+from governor.core.memory import Memory
 from governor.core.snapshot import MemberCounts
 from governor.core.types import Member, Nanos, Outcome
 
@@ -28,6 +29,7 @@ class Semaphore:
 
     __slots__ = ("_permits", "in_use")
     lends: ClassVar[bool] = True
+    marks: ClassVar[int] = 0
 
     def __init__(self, spec: SemaphoreSpec) -> None:
         self._permits = spec.permits
@@ -79,3 +81,14 @@ class Semaphore:
         """Count against the new number from now on."""
         assert isinstance(spec, SemaphoreSpec)
         self._permits = spec.permits
+
+    def remember(self, now: Nanos) -> Memory:
+        """Nothing: what is lent says it all."""
+        return {}
+
+    def restore(self, permits: int, members: tuple[Member, ...], now: Nanos) -> None:
+        """They are lent, even if there are not so many."""
+        self.in_use += permits
+
+    def recall(self, memory: Memory, now: Nanos) -> None:
+        """There is nothing to recall."""

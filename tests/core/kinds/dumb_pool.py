@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from governor.core.kinds.pool import MemberSpec, Order, PoolSpec
 from governor.core.limit import LimitSpec
+from governor.core.memory import Memory
 from governor.core.snapshot import MemberCounts
 from governor.core.types import Member, Nanos, Outcome
 
@@ -34,6 +35,7 @@ class DumbPool:
     """Behaves as a pool should."""
 
     lends: ClassVar[bool] = True
+    marks: ClassVar[int] = 0
 
     def __init__(self, spec: PoolSpec, now: Nanos) -> None:
         self.spec = spec
@@ -158,3 +160,15 @@ class DumbPool:
             entry.spec = each
             entry.declared = True
         self.forget()
+
+    def remember(self, now: Nanos) -> Memory:
+        """It lives for ever."""
+        raise NotImplementedError
+
+    def restore(self, permits: int, members: tuple[Member, ...], now: Nanos) -> None:
+        """It lives for ever."""
+        raise NotImplementedError
+
+    def recall(self, memory: Memory, now: Nanos) -> None:
+        """It lives for ever."""
+        raise NotImplementedError

@@ -3,9 +3,10 @@
 A history is replayed to get the limit it leads to, as often as a law wants one to try something on.
 """
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Final, Protocol
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Protocol
 
 from hypothesis import strategies as st
 
@@ -14,6 +15,9 @@ from governor.core.kinds.rate_limit import RateLimitSpec, Window
 from governor.core.kinds.semaphore import SemaphoreSpec
 from governor.core.limit import Limit, LimitSpec
 from governor.core.types import SECOND, Member, Nanos, Outcome
+
+if TYPE_CHECKING:
+    from governor.core.memory import Memory
 
 # Few and small numbers, so that everything that can coincide soon does: a nanosecond is a long time here.
 lengths = st.integers(0, 60) | st.sampled_from([SECOND // 3, SECOND, 7 * SECOND])
@@ -62,6 +66,16 @@ class State:
     limit: Limit
     now: Nanos
     loans: list[Loan] = field(default_factory=list)
+
+    def restart(self) -> None:
+        """Forget all but what is written down, and begin anew from that, a long time later in which none has passed."""
+        limit, later = self.spec.build(self.now + SECOND), self.now + SECOND
+        memory: Memory = json.loads(json.dumps(self.limit.remember(self.now)))
+        self.loans = [replace(loan, taken=loan.taken + SECOND) for loan in self.loans]
+        for loan in self.loans:
+            limit.restore(loan.permits, loan.members, loan.taken)
+        limit.recall(memory, later)
+        self.limit, self.now = limit, later
 
     def take(self, permits: int) -> Loan:
         """Take what can be taken."""
@@ -134,6 +148,15 @@ class PutBack:
         """The loan is undone."""
         if state.loans:
             state.put_back(state.loans[self.which % len(state.loans)])
+
+
+@dataclass(frozen=True)
+class Restart:
+    """The daemon ends and begins anew."""
+
+    def happen(self, state: State) -> None:
+        """All that is left is what was remembered."""
+        state.restart()
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """The laws of every kind: each is checked for each row of ``KINDS``, on random histories."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from governor.core.kinds import KINDS
+from governor.core.memory import Memory, UnreadableError
 from governor.core.types import SECOND, Nanos, Outcome
 from tests.core.kinds.histories import (
     HISTORIES,
@@ -14,6 +16,7 @@ from tests.core.kinds.histories import (
     GiveBack,
     History,
     Reload,
+    Restart,
     State,
     Step,
     Take,
@@ -27,6 +30,21 @@ FOREVER = 10**6 * SECOND
 every_kind = pytest.mark.parametrize("kind", sorted(KINDS))
 # For each kind and law, each time: it adds up.
 few = settings(max_examples=30)
+
+
+plain = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=3)
+
+
+def damaged(memory: Memory, nonsense: Memory) -> st.SearchStrategy[Memory]:
+    """The same with something else in one place, as deep as may be."""
+    if isinstance(memory, dict) and memory:
+        parts = st.sampled_from(sorted(memory))
+        inner = parts.flatmap(lambda name: damaged(memory[name], nonsense).map(lambda part: {**memory, name: part}))
+        return st.just(nonsense) | inner
+    if isinstance(memory, list) and memory:
+        rest = memory[1:]
+        return st.just(nonsense) | damaged(memory[0], nonsense).map(lambda part: [part, *rest])
+    return st.just(nonsense)
 
 
 def draw_history(data: st.DataObject, kind: str) -> History:
@@ -252,3 +270,66 @@ def test_declaring_the_same_again_changes_nothing(kind: str, data: st.DataObject
         same += [step, Reload(spec)]
 
     assert look(replace(history, steps=tuple(same)).replay()) == look(history.replay())
+
+
+@every_kind
+@few
+@given(data=st.data())
+def test_a_restart_at_any_point_shows_nowhere(kind: str, data: st.DataObject) -> None:
+    """What is remembered, and what is lent, is all there is to know; while nothing runs, no time passes."""
+    history = draw_history(data, kind)
+    with_restarts: list[Step] = []
+    for step in history.steps:
+        with_restarts += [step, Restart()]
+
+    assert look(replace(history, steps=tuple(with_restarts)).replay()) == look(history.replay())
+
+
+@every_kind
+@few
+@given(data=st.data())
+def test_what_is_recalled_is_what_was_remembered(kind: str, data: st.DataObject) -> None:
+    """To the letter, so that nothing fades with each restart."""
+    state = draw_history(data, kind).replay()
+    before = state.limit.remember(state.now)
+
+    state.restart()
+
+    assert state.limit.remember(state.now) == before
+
+
+@every_kind
+@few
+@given(data=st.data(), nonsense=st.recursive(plain, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+def test_nonsense_is_recalled_or_refused(kind: str, data: st.DataObject, nonsense: Memory) -> None:
+    """Whatever stands in the place of a memory, or of any part of one, nothing but a refusal comes of it."""
+    state = draw_history(data, kind).replay()
+    memory = data.draw(damaged(json.loads(json.dumps(state.limit.remember(state.now))), nonsense))
+    limit = state.spec.build(state.now)
+    try:
+        limit.recall(memory, state.now)
+    except UnreadableError:
+        return
+    look(State(state.spec, limit, state.now))
+
+
+@every_kind
+@few
+@given(data=st.data())
+def test_without_a_mark_nothing_is_spent_and_nothing_is_shut(kind: str, data: st.DataObject) -> None:
+    """Whoever remembers a limit at its marks alone lends nothing after a restart that was spent, or found broken."""
+    history = draw_history(data, kind)
+    seen: list[tuple[int, Memory, Nanos]] = []
+
+    def watch(step: Step, state: State) -> None:
+        if not seen or isinstance(step, Reload) or state.limit.marks != seen[-1][0]:
+            seen.append((state.limit.marks, state.limit.remember(state.now), state.now))
+
+    state = history.replay(watch)
+    late = state.spec.build(state.now)
+    for loan in state.loans:
+        late.restore(loan.permits, loan.members, loan.taken)
+    late.recall(seen[-1][1], seen[-1][2])
+
+    assert (late.in_use, late.available(state.now)) == (state.limit.in_use, state.limit.available(state.now))
+    assert late.members(state.now) == state.limit.members(state.now)

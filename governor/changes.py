@@ -1,0 +1,233 @@
+"""Changes: what has happened and is not on record yet.
+
+It knows which leases and resources have changed since the last transaction. It must never know when the next one is
+due, or how it is written.
+
+Facts are written, not events: of a lease, what it is now. So what was granted and ended in between costs nothing, and a
+failure loses nothing: the next transaction that succeeds has all of it. What nobody relies on to the second (renewals,
+which idle member is next) can wait for the next heartbeat.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from governor.clock import Clock
+from governor.core.effects import (
+    Effect,
+    Granted,
+    LeaseEnded,
+    LeaseExtended,
+    LeaseOrphaned,
+    Paused,
+    Reconfigured,
+    Refunded,
+)
+from governor.core.leases import REMEMBERED
+from governor.core.types import SECOND, LeaseId, Nanos, TicketId
+from governor.driver import Driver
+from governor.store import Batch, Stored
+from governor.store.rows import lease_row, memory_text, past_row, resource_row
+
+
+@dataclass(slots=True)
+class Taken:
+    """What is in a transaction, should it have to be done again."""
+
+    leases: set[LeaseId]
+    moved: set[LeaseId]
+    spent: list[LeaseId]
+    tickets: list[TicketId]
+    pauses: Nanos
+    reserved: int | None
+
+
+class Changes:
+    """What has happened to one driver. ``urgent``: some of it must be on record before anybody is told of it."""
+
+    def __init__(self, driver: Driver, clock: Clock) -> None:
+        self._driver = driver
+        self._clock = clock
+        self.urgent = False
+        # Granted since the last transaction, and live; ended or otherwise to be written anew; only moved in time.
+        self._fresh: dict[LeaseId, None] = {}
+        self._dirty: set[LeaseId] = set()
+        self._moved: set[LeaseId] = set()
+        # Grants that lent nothing; of all new grants the tickets, to take them back if they cannot be written.
+        self._spent: list[LeaseId] = []
+        self._tickets: list[TicketId] = []
+        # Resources that anything happened to; those of them whose memory can wait; what was last written of each.
+        self._touched: set[str] = set()
+        self._soft: set[str] = set()
+        self._marks: dict[str, int] = {}
+        self._declared = False
+        self._pauses: Nanos = 0
+        self._reserved: int | None = None
+        # Leases that a restart has made longer, and that were not renewed since.
+        self._graced: set[LeaseId] = set()
+        # Which ended leases are in the file, oldest first.
+        self._past: deque[LeaseId] = deque()
+
+    def begin(self, stored: Stored) -> None:
+        """This is on record already."""
+        self._graced = {row.held.id for row in stored.leases}
+        self._past.extend([each.id for each in stored.past])
+
+    def reserve(self, ceiling: int) -> None:
+        """Lease ids up to here are to be on record."""
+        self._reserved = ceiling
+        self.urgent = True
+
+    def observe(self, effects: Sequence[Effect]) -> bool:
+        """See what has happened in one step; whether any of it is urgent."""
+        urgent = False
+        for effect in effects:
+            if isinstance(effect, Granted):
+                urgent = True
+                self._granted(effect)
+            elif isinstance(effect, LeaseEnded):
+                urgent = True
+                self._ended(effect)
+            elif isinstance(effect, (LeaseExtended, LeaseOrphaned)):
+                self._moved.add(effect.lease)
+                if self._graced and isinstance(effect, LeaseExtended):
+                    self._graced.discard(effect.lease)
+            elif isinstance(effect, (Refunded, Reconfigured, Paused)):
+                urgent = True
+                self._seldom(effect)
+        if urgent:
+            self.urgent = True
+        return urgent
+
+    def _granted(self, effect: Granted) -> None:
+        lease = effect.lease
+        if effect.repeated:
+            # Of one that is on record somebody may have the answer already.
+            if lease in self._fresh:
+                self._tickets.append(effect.ticket)
+            return
+        self._tickets.append(effect.ticket)
+        if effect.deadline is None:
+            self._spent.append(lease)
+        else:
+            self._fresh[lease] = None
+        for grant in effect.grants:
+            self._touched.add(grant.resource)
+
+    def _ended(self, effect: LeaseEnded) -> None:
+        lease = effect.lease
+        if lease in self._fresh:
+            del self._fresh[lease]
+        else:
+            self._dirty.add(lease)
+        for grant in effect.grants:
+            self._touched.add(grant.resource)
+        if self._graced:
+            self._graced.discard(lease)
+
+    def _seldom(self, effect: Refunded | Reconfigured | Paused) -> None:
+        match effect:
+            case Refunded():
+                self._touched.update([grant.resource for grant in effect.grants])
+            case Reconfigured():
+                self._declared = True
+            case Paused():
+                self._pauses += effect.length
+
+    # --- what is written ------------------------------------------------------------------------------------
+
+    def take(self, *, beat: bool) -> tuple[Batch, Taken]:
+        """All that must be written, as it is now; with a ``beat`` also what could wait, and a sign of life."""
+        batch = Batch(reserved=self._reserved)
+        leases = self._take_leases(batch)
+        spent, self._spent = self._spent, []
+        for lease in spent:
+            self._keep_past(lease, batch)
+        moved: set[LeaseId] = set()
+        pauses, self._pauses = self._pauses, 0
+        if beat or pauses:
+            batch.stamp = self._clock.now()
+            if pauses:
+                # The engine has done the same, an instant ago.
+                batch.pause = (pauses, batch.stamp + SECOND)
+            moved = self._take_moved(batch)
+        self._take_memories(batch, beat=beat)
+        taken = Taken(leases, moved, spent, self._tickets, pauses, self._reserved)
+        self._tickets, self._reserved, self.urgent = [], None, False
+        return batch, taken
+
+    def give_back(self, taken: Taken) -> list[TicketId]:
+        """It could not be written. The tickets returned are of what was granted and is not on record."""
+        self._dirty |= taken.leases
+        self._moved |= taken.moved
+        self._spent = taken.spent + self._spent
+        self._pauses += taken.pauses
+        self._reserved = self._reserved or taken.reserved
+        # What each resource remembers is written anew, whatever was written before.
+        self._declared = True
+        self.urgent = True
+        tickets, self._tickets = taken.tickets + self._tickets, []
+        return tickets
+
+    def _take_leases(self, batch: Batch) -> set[LeaseId]:
+        driver = self._driver
+        fresh, self._fresh = self._fresh, {}
+        dirty, self._dirty = self._dirty, set()
+        for lease in fresh:
+            held = driver.held(lease)
+            assert held is not None, "a lease that has ended was to be written"
+            batch.leases.append(lease_row(held, graced=False))
+        for lease in dirty:
+            held = driver.held(lease)
+            if held is None:
+                batch.gone.append((lease,))
+                self._keep_past(lease, batch)
+            else:
+                batch.leases.append(lease_row(held, graced=lease in self._graced))
+        return dirty.union(fresh)
+
+    def _take_moved(self, batch: Batch) -> set[LeaseId]:
+        moved, self._moved = self._moved, set()
+        for lease in moved:
+            held = self._driver.held(lease)
+            if held is not None:
+                batch.moved.append((held.deadline, held.orphaned, lease in self._graced, lease))
+        return moved
+
+    def _keep_past(self, lease: LeaseId, batch: Batch) -> None:
+        """While its request id stands for a lease that has ended, whoever asks again must be told the same."""
+        past = self._driver.past(lease)
+        if past is not None:
+            batch.past.append(past_row(past))
+            self._past.append(lease)
+            if len(self._past) > REMEMBERED:
+                batch.gone_past.append((self._past.popleft(),))
+
+    def _take_memories(self, batch: Batch, *, beat: bool) -> None:
+        """What the limits remember, where it must not be forgotten or is due anyway."""
+        driver = self._driver
+        touched, self._touched = self._touched, set()
+        if self._declared:
+            self._declared = False
+            names = driver.resources()
+            self._marks = {name: driver.marks(name) or 0 for name in names}
+            batch.resources = [resource_row(driver.remember(name)) for name in names]
+            self._soft.clear()
+            return
+        if beat:
+            touched |= self._soft
+            self._soft.clear()
+        for name in touched:
+            marks = driver.marks(name)
+            if marks is None:
+                # It was draining, and is gone with its last lease.
+                if self._marks.pop(name, None) is not None:
+                    batch.gone_resources.append((name,))
+            elif beat or marks != self._marks.get(name):
+                former = self._marks.get(name)
+                self._marks[name] = marks
+                remembered = driver.remember(name)
+                if remembered.memory or marks != former:
+                    batch.memories.append((memory_text(remembered.memory), remembered.at, name))
+            else:
+                self._soft.add(name)

@@ -1,0 +1,128 @@
+"""`governor state`: what a daemon remembers, looked at and mended without one."""
+
+from contextlib import nullcontext
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from governor.cli.exits import CommandError, Exit
+from governor.cli.options import Settings, examples, output_option, with_settings
+from governor.cli.output import say, say_json
+from governor.wording import count
+
+_PLACE = click.argument("place", metavar="FILE-OR-DIR", type=click.Path(path_type=Path))
+
+
+@click.group(epilog=examples("governor state check /var/lib/governor"))
+def state() -> None:
+    """Look at what a daemon remembers, and mend it.
+
+    That is its state file: which leases are held, and what is spent or quarantined.
+    """
+
+
+@state.command(epilog=examples("governor state check /var/lib/governor"))
+@_PLACE
+@output_option
+@with_settings
+def check(settings: Settings, *, place: Path) -> Exit:
+    """Read all of a state file and say whether it is in order.
+
+    It may be in use: nothing is changed. The exit code is 0, or 71 as of a daemon that would not start on it.
+
+    JSON: {"ok", "leases", "resources", "problem"}; without a problem that is null.
+    """
+    from governor.store import StoreError
+    from governor.store.salvage import examine
+
+    path = _file(place)
+    try:
+        stored = examine(path)
+    except StoreError as error:
+        if settings.json:
+            say_json({"ok": False, "leases": None, "resources": None, "problem": str(error)})
+            return Exit.CANNOT_START
+        raise CommandError(Exit.CANNOT_START, str(error)) from error
+    leases, resources = len(stored.leases), len(stored.resources)
+    if settings.json:
+        say_json({"ok": True, "leases": leases, "resources": resources, "problem": None})
+    else:
+        say([f"{path}: OK, {count(leases, 'lease')}, {count(resources, 'resource')}"])
+    return Exit.OK
+
+
+@state.command(epilog=examples("governor state dump /var/lib/governor | jq '.leases[].client'"))
+@_PLACE
+def dump(*, place: Path) -> Exit:
+    """Print all of a state file as JSON, which may be in use.
+
+    Instants are nanoseconds of the monotonic clock, of which `stamp` was the last seen; `written` is when that was.
+    """
+    from governor.store import StoreError
+    from governor.store.salvage import examine
+
+    try:
+        stored = examine(_file(place))
+    except StoreError as error:
+        raise CommandError(Exit.CANNOT_START, str(error)) from error
+    say_json(
+        {
+            "reserved": stored.reserved,
+            "stamp": stored.stamp,
+            "written": stored.written,
+            "resources": [{"kind": each.spec.kind, **asdict(each)} for each in stored.resources],
+            "leases": [{**asdict(row.held), "graced": row.graced} for row in stored.leases],
+            "past": [asdict(each) for each in stored.past],
+        }
+    )
+    return Exit.OK
+
+
+@state.command(epilog=examples("governor state repair /var/lib/governor"))
+@_PLACE
+def repair(*, place: Path) -> Exit:
+    """Make a new state file of what can be read of a damaged one, which is kept beside it.
+
+    No daemon may use it. A lease that is lost is forgotten: its holder works on while somebody else may be granted the
+    same, until it renews and is told; so read what is lost before starting the daemon.
+    """
+    from governor.lock import BindError, FolderLock
+    from governor.store import StoreError
+    from governor.store.salvage import examine, replace, save
+
+    path = _file(place)
+    try:
+        with FolderLock(path.parent) if path.parent.is_dir() else nullcontext():
+            try:
+                examine(path)
+            except StoreError as error:
+                if not error.damaged:
+                    raise
+            else:
+                say([f"{path}: OK, nothing to repair"])
+                return Exit.OK
+            try:
+                saved = save(path)
+            except StoreError as error:
+                raise StoreError(
+                    f"{path}: nothing can be read of it: bring a copy back, or move it away and start with nothing "
+                    "remembered"
+                ) from error
+            aside = replace(path, saved)
+    except (BindError, StoreError) as error:
+        raise CommandError(Exit.CANNOT_START, str(error)) from error
+    leases, resources = len(saved.stored.leases), len(saved.stored.resources)
+    say(
+        [
+            f"{path}: saved {count(leases, 'lease')}, {count(resources, 'resource')}; the damaged file is {aside.name}",
+            *(f"{path}: lost {each}" for each in saved.lost),
+        ]
+    )
+    return Exit.OK
+
+
+def _file(place: Path) -> Path:
+    from governor.store import NAME
+
+    return place / NAME if place.is_dir() else place

@@ -1,0 +1,97 @@
+"""Restart: a driver that goes on where the daemon before it ended.
+
+It knows what of a remembered instant is left now, and in which order an engine is told. It must never know where it was
+written down.
+
+For leases time stands still while no daemon runs: none ends because its holder had nobody to renew it with. For what is
+spent or quarantined it goes on, if the machine has not been started anew meanwhile: whoever set the limit counts in the
+time of the world.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from governor.core.effects import Reconfigured, ReconfigureRefused, RestoreRefused
+from governor.core.resource import Remembered, ResourceSpec
+from governor.core.types import Nanos
+
+if TYPE_CHECKING:
+    from governor.core.snapshot import Held
+    from governor.driver import Driver
+    from governor.store import Stored
+
+
+class RestartError(Exception):
+    """What was remembered makes no sense."""
+
+
+@dataclass(slots=True, frozen=True)
+class Restarted:
+    """How it went. ``stamp``: the last sign of life of the daemon before, by its clock; ``now``: what that is now.
+
+    ``graced``: how many of the ``leases`` live longer by the grace. ``kept``: what cannot become what it is to be, with
+    why. ``change``: what became of everything else.
+    """
+
+    stamp: Nanos
+    now: Nanos
+    leases: int
+    graced: int
+    kept: tuple[str, ...]
+    change: Reconfigured
+
+
+def go_on(
+    driver: "Driver", stored: "Stored", specs: Sequence[ResourceSpec], grace: Nanos, now: Nanos, boot: str
+) -> Restarted:
+    """Let ``driver``, which is new, remember what was stored, then declare ``specs``. Raises RestartError."""
+    _declare(driver, [each.spec for each in stored.resources])
+    stamp = last_sign_of_life(stored)
+    by = now - stamp
+    same_clock = boot != "" and boot == stored.boot and stamp <= now
+    resources = [
+        Remembered(each.spec, each.memory, min(now, each.at if same_clock else each.at + by))
+        for each in stored.resources
+    ]
+    leases = [_moved(row.held, by + (0 if row.graced else grace), by) for row in stored.leases]
+    past = [replace(each, ended_at=each.ended_at + by) for each in stored.past]
+    outcome = driver.restore(leases, resources, past)
+    if isinstance(outcome, RestoreRefused):
+        more = f" (and {len(outcome.problems) - 1} more)" if len(outcome.problems) > 1 else ""
+        raise RestartError(f"{outcome.problems[0]}{more}")
+    change = driver.reconfigure(tuple(specs))
+    kept: tuple[str, ...] = ()
+    if isinstance(change, ReconfigureRefused):
+        kept = change.problems
+        kinds = {each.spec.name: each.spec for each in stored.resources}
+        lent = {each.name for each in driver.snapshot().resources if each.leases}
+        change = _declare(
+            driver,
+            [kinds[spec.name] if spec.name in lent and kinds[spec.name].kind != spec.kind else spec for spec in specs],
+        )
+    graced = sum([not row.graced for row in stored.leases]) if grace else 0
+    return Restarted(stamp, now, outcome.leases, graced, kept, change)
+
+
+def last_sign_of_life(stored: "Stored") -> Nanos:
+    """The latest instant of which anything is known: a grant is written at once, the stamp only now and then."""
+    return max(
+        stored.stamp,
+        max([row.held.granted_at for row in stored.leases], default=0),
+        max([each.ended_at for each in stored.past], default=0),
+        max([each.at for each in stored.resources], default=0),
+    )
+
+
+def _moved(held: "Held", deadline_by: Nanos, by: Nanos) -> "Held":
+    held.deadline += deadline_by
+    held.granted_at += by
+    return held
+
+
+def _declare(driver: "Driver", specs: Sequence[ResourceSpec]) -> Reconfigured:
+    change = driver.reconfigure(tuple(specs))
+    if isinstance(change, ReconfigureRefused):
+        raise RestartError(change.problems[0])
+    return change

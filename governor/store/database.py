@@ -1,0 +1,358 @@
+"""The state file: opened, read, written in transactions, folded together.
+
+It knows SQLite and its write-ahead log. It must never know when to write, or what for.
+
+A transaction goes to the end of the log (``state.db-wal``) and is not waited for: it then survives this process, for
+the system has it. What moves the log into the file, and flushes both to the disk, is a second connection, in another
+thread: a disk may take its time. With ``flush`` each transaction is flushed, and belongs into that thread as well.
+"""
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Final, NoReturn
+
+from governor.core.types import Nanos
+from governor.store import schema
+from governor.store.rows import (
+    LEASE_COLUMNS,
+    PAST_COLUMNS,
+    RESOURCE_COLUMNS,
+    Plain,
+    Stored,
+    lease_of,
+    past_of,
+    resource_of,
+)
+
+NAME: Final = "state.db"
+
+_PUT_LEASE: Final = f"INSERT OR REPLACE INTO lease ({LEASE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+_DROP_LEASE: Final = "DELETE FROM lease WHERE id = ?"
+_DROP_LEASES: Final = "DELETE FROM lease WHERE id BETWEEN ? AND ?"
+_MOVE_LEASE: Final = "UPDATE lease SET deadline = ?, orphaned = ?, graced = ? WHERE id = ?"
+_PUT_PAST: Final = f"INSERT OR REPLACE INTO past ({PAST_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+_DROP_PAST: Final = "DELETE FROM past WHERE id = ?"
+_PUT_RESOURCE: Final = f"INSERT OR REPLACE INTO resource ({RESOURCE_COLUMNS}) VALUES (?, ?, ?, ?, ?)"  # noqa: S608
+_DROP_RESOURCE: Final = "DELETE FROM resource WHERE name = ?"
+_REMEMBER: Final = "UPDATE resource SET memory = ?, at = ? WHERE name = ?"
+_STAMP: Final = "UPDATE meta SET stamp = ?, written = ?, boot = ?"
+_RESERVE: Final = "UPDATE meta SET reserved = ?"
+_FORGET: Final = "BEGIN IMMEDIATE; DELETE FROM lease; DELETE FROM past; DELETE FROM resource; COMMIT"
+
+# Of the header of a file, as far as an application says there whose it is.
+_HEADER: Final = 100
+
+# What SQLite says of a file that is no longer what it was. The rest (a full disk, a lock) may pass.
+_DAMAGED: Final = frozenset((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB))
+
+
+class StoreError(Exception):
+    """The state cannot be read or written; one line that says what, where and what to do. ``damaged``: for good."""
+
+    def __init__(self, message: str, *, damaged: bool = False) -> None:
+        super().__init__(message)
+        self.damaged = damaged
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one transaction writes; each row is the columns of its statement."""
+
+    leases: list[Plain] = field(default_factory=list)
+    gone: list[tuple[int]] = field(default_factory=list)
+    moved: list[tuple[Nanos, bool, bool, int]] = field(default_factory=list)
+    past: list[Plain] = field(default_factory=list)
+    gone_past: list[tuple[int]] = field(default_factory=list)
+    # All of them, or None if they are as they were.
+    resources: list[Plain] | None = None
+    gone_resources: list[tuple[str]] = field(default_factory=list)
+    memories: list[tuple[str, Nanos, str]] = field(default_factory=list)
+    # Every deadline moves by the first, and none stays before the second.
+    pause: tuple[Nanos, Nanos] | None = None
+    reserved: int | None = None
+    stamp: Nanos | None = None
+
+    def statements(self) -> Iterator[tuple[str, Sequence[Sequence[int | str]]]]:
+        """Each with its rows, in an order in which they do not undo one another."""
+        if self.pause is not None:
+            yield "UPDATE lease SET deadline = max(deadline + ?, ?)", [self.pause]
+        if self.resources is not None:
+            yield "DELETE FROM resource", [()]
+        for statement, rows in (
+            (_DROP_LEASES, runs) if (runs := _run(self.gone)) else (_DROP_LEASE, self.gone),
+            (_PUT_LEASE, self.leases),
+            (_MOVE_LEASE, self.moved),
+            (_DROP_PAST, self.gone_past),
+            (_PUT_PAST, self.past),
+            (_DROP_RESOURCE, self.gone_resources),
+            (_PUT_RESOURCE, self.resources),
+            (_REMEMBER, self.memories),
+        ):
+            if rows:
+                yield statement, rows
+        if self.reserved is not None:
+            yield _RESERVE, [(self.reserved,)]
+        if self.stamp is not None:
+            yield _STAMP, [(self.stamp, wall_clock(), boot())]
+
+
+class Store:
+    """The state file of one folder, which must be locked for as long as this is used."""
+
+    def __init__(self, folder: Path, *, flush: bool = False) -> None:
+        """Open it, make it, or make a present one of an older one; raises StoreError."""
+        self.path = folder / NAME
+        self._log = folder / f"{NAME}-wal"
+        self._flush = flush
+        try:
+            if not self.path.exists():
+                self._make()
+            recognise(self.path)
+            self._writer = self._opened(check=True)
+            self._folder = connect(self.path, "NORMAL")
+        except (sqlite3.Error, OSError) as error:
+            self._fail("cannot be opened", error)
+
+    @property
+    def total_changes(self) -> int:
+        """How many rows were ever written."""
+        return self._writer.total_changes
+
+    def load(self) -> Stored:
+        """All that is in it; raises StoreError."""
+        try:
+            return load(self._writer)
+        except (sqlite3.Error, ValueError) as error:
+            self._fail("cannot be read", error)
+
+    def write(self, batch: Batch) -> None:
+        """All of it, or nothing; raises StoreError."""
+        writer = self._writer
+        try:
+            statements = list(batch.statements())
+            if len(statements) == 1 and len(statements[0][1]) == 1:
+                # On its own a statement is a transaction.
+                writer.execute(statements[0][0], statements[0][1][0])
+                return
+            writer.execute("BEGIN IMMEDIATE")
+            for statement, rows in statements:
+                if len(rows) == 1:
+                    writer.execute(statement, rows[0])
+                else:
+                    writer.executemany(statement, rows)
+            writer.execute("COMMIT")
+        except sqlite3.Error as error:
+            with contextlib.suppress(sqlite3.Error):
+                if writer.in_transaction:
+                    writer.execute("ROLLBACK")
+            self._fail("cannot be written", error)
+
+    def restart(self, stamp: Nanos, now: Nanos, grace: Nanos) -> None:
+        """What counted as of ``stamp`` counts as of ``now``; no lease has a grace twice. Raises StoreError."""
+        by = now - stamp
+        try:
+            self._writer.execute("BEGIN IMMEDIATE")
+            self._writer.execute(
+                "UPDATE lease SET deadline = deadline + ? + iif(graced, 0, ?), granted_at = granted_at + ?, graced = 1",
+                (by, grace, by),
+            )
+            self._writer.execute("UPDATE past SET ended_at = ended_at + ?", (by,))
+            self._writer.execute(_STAMP, (now, wall_clock(), boot()))
+            self._writer.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._fail("cannot be written", error)
+
+    def forget_leases(self) -> None:
+        """For a daemon that is to remember none; raises StoreError."""
+        try:
+            self._writer.executescript(_FORGET)
+        except sqlite3.Error as error:
+            self._fail("cannot be written", error)
+
+    def damaged(self, why: str) -> StoreError:
+        """What to say when its rows can be read, and make no sense together."""
+        return store_error(self.path, "", ValueError(why))
+
+    # --- the log --------------------------------------------------------------------------------------------
+
+    def log_bytes(self) -> int:
+        """How long the log is; it is as good as none when it cannot be seen."""
+        try:
+            return os.stat(self._log).st_size  # noqa: PTH116 - called often
+        except OSError:
+            return 0
+
+    def flush(self) -> None:
+        """Move what the log has now into the file, both flushed; others may write meanwhile. Blocks on the disk."""
+        self._checkpoint("PASSIVE")
+
+    def fold(self) -> None:
+        """The same for all of it, and empty the log, unless somebody reads it. Nobody may write meanwhile."""
+        self._checkpoint("TRUNCATE")
+
+    def _checkpoint(self, how: str) -> None:
+        try:
+            self._folder.execute(f"PRAGMA wal_checkpoint({how})").fetchall()
+        except sqlite3.Error as error:
+            self._fail("cannot be written", error)
+
+    # --- opening and closing --------------------------------------------------------------------------------
+
+    def reopen(self) -> None:
+        """Begin with the file anew, after a failure that may have left its traces; raises StoreError."""
+        self.close()
+        try:
+            self._writer = self._opened(check=False)
+            self._folder = connect(self.path, "NORMAL")
+        except (sqlite3.Error, OSError) as error:
+            self._fail("cannot be opened", error)
+
+    def close(self) -> None:
+        """Safe twice. What could not be moved from the log into the file is there for the next start."""
+        for connection in (self._folder, self._writer):
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
+
+    def _opened(self, *, check: bool) -> sqlite3.Connection:
+        if not self.path.exists():  # SQLite would make a new one of it
+            raise FileNotFoundError(None, "it is gone", str(self.path))
+        connection = connect(self.path, "FULL" if self._flush else "OFF")
+        try:
+            if check:
+                migrate(connection, self.path)
+                look_over(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _make(self) -> None:
+        """A new file appears whole: an empty one is a damaged one."""
+        if self._log.exists():
+            raise StoreError(
+                f"{self.path}: is missing, but its log {self._log.name} is there: bring the file back, or move the log "
+                "away and start with nothing remembered",
+                damaged=True,
+            )
+        new = self.path.with_suffix(".new")
+        new.unlink(missing_ok=True)
+        os.close(os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        connection = sqlite3.connect(new, isolation_level=None)
+        try:
+            connection.execute("PRAGMA journal_mode = DELETE")
+            connection.execute(f"PRAGMA application_id = {schema.APPLICATION}")
+            migrate(connection, self.path)
+        finally:
+            connection.close()
+        new.replace(self.path)
+        folder = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def _fail(self, what: str, error: Exception) -> NoReturn:
+        raise store_error(self.path, what, error) from error
+
+
+def _run(ids: list[tuple[int]]) -> list[tuple[int, int]]:
+    """The first and the last, when all between are there, too: as a rule what was granted together ends together."""
+    if len(ids) > 1 and max(ids)[0] - min(ids)[0] == len(ids) - 1:
+        return [(min(ids)[0], max(ids)[0])]
+    return []
+
+
+def connect(path: Path, synchronous: str) -> sqlite3.Connection:
+    """A connection that never waits for a lock, and leaves the log to `Store.flush`."""
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None, timeout=0, check_same_thread=False
+    )
+    try:
+        connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        connection.execute("PRAGMA wal_autocheckpoint = 0").fetchone()
+        connection.execute(f"PRAGMA synchronous = {synchronous}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def recognise(path: Path) -> None:
+    """Raise sqlite3.DatabaseError if this is no file of ours: before SQLite writes anything into it."""
+    with path.open("rb") as file:
+        header = file.read(_HEADER)
+    if not header.startswith(b"SQLite format 3\0") or header[68:72] != schema.APPLICATION.to_bytes(4):
+        raise sqlite3.DatabaseError("it does not begin like a state of governor")
+
+
+def migrate(connection: sqlite3.Connection, path: Path) -> None:
+    """Make a present file of an older one; raises StoreError for a newer one."""
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > len(schema.MIGRATIONS):
+        raise StoreError(
+            f"{path}: was written by a newer governor (state version {version}; this one knows "
+            f"{len(schema.MIGRATIONS)}): start that one again, or this one with another state folder"
+        )
+    for number, script in enumerate(schema.MIGRATIONS[version:], version + 1):
+        connection.executescript(f"BEGIN IMMEDIATE; {script}; PRAGMA user_version = {number}; COMMIT")
+
+
+def look_over(connection: sqlite3.Connection) -> None:
+    """Raise sqlite3.DatabaseError if the file is not as SQLite left it."""
+    found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if found != "ok":
+        raise sqlite3.DatabaseError(found)
+
+
+def load(connection: sqlite3.Connection) -> Stored:
+    """All rows; raises sqlite3.Error or ValueError."""
+    meta = connection.execute("SELECT reserved, stamp, written, boot FROM meta").fetchone()
+    if meta is None:
+        raise ValueError("the row of meta is missing")
+    resources = connection.execute(f"SELECT {RESOURCE_COLUMNS} FROM resource ORDER BY rowid")  # noqa: S608
+    leases = connection.execute(f"SELECT {LEASE_COLUMNS} FROM lease ORDER BY id")  # noqa: S608
+    past = connection.execute(f"SELECT {PAST_COLUMNS} FROM past ORDER BY ended_at, id")  # noqa: S608
+    reserved, stamp, written, booted = meta
+    return Stored(
+        reserved,
+        stamp,
+        written,
+        booted,
+        [resource_of(row) for row in resources],
+        [lease_of(row) for row in leases],
+        [past_of(row) for row in past],
+    )
+
+
+def store_error(path: Path, what: str, error: Exception) -> StoreError:
+    """What went wrong with a file, in one line."""
+    code = getattr(error, "sqlite_errorcode", None)
+    transient = isinstance(error, OSError) or (code is not None and (code & 0xFF) not in _DAMAGED)
+    said = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    if transient:
+        return StoreError(f"{path}: {what} ({said}); check the disk and the folder's owner")
+    told = (
+        "it says who holds what, so it is not replaced: see `governor state check`, and mend it with "
+        "`governor state repair`, or bring a copy back"
+    )
+    return StoreError(f"{path}: is damaged ({said}); {told}", damaged=True)
+
+
+@cache
+def boot() -> str:
+    """Which boot of the machine its monotonic clock counts from; empty when that cannot be known."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def wall_clock() -> str:
+    """Now, for people."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,123 @@
+"""`governor state`: a state file looked at and mended without a daemon."""
+
+import json
+import os
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from governor.core.kinds.semaphore import SemaphoreSpec
+from governor.core.resource import Remembered, ResourceSpec
+from governor.core.snapshot import Held, Past
+from governor.core.types import Claim, EndReason, Grant, LeaseId
+from governor.lock import FolderLock
+from governor.store import NAME, Batch, Store
+from governor.store.rows import lease_row, past_row, resource_row
+from tests.cli.conftest import Run
+
+LEASES = 300
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """The folder of a daemon that has lent much."""
+    spec = ResourceSpec("jobs", SemaphoreSpec(None), 10, 20, 3, 4, 5)
+    with closing(Store(tmp_path)) as store:
+        leases = [
+            Held(LeaseId(n), (Grant("jobs", 1),), 50, f"client {n}", 30, f"r{n}", (), 30, 20, 0, orphaned=False)
+            for n in range(1, LEASES + 1)
+        ]
+        store.write(
+            Batch(
+                leases=[lease_row(lease, graced=False) for lease in leases],
+                past=[past_row(Past(LeaseId(900), (Claim("jobs", 1),), "me", "x", EndReason.RELEASED, 7, 0))],
+                resources=[resource_row(Remembered(spec, {}, 12))],
+                reserved=1000,
+                stamp=20,
+            )
+        )
+        store.fold()
+    return tmp_path
+
+
+def damage(state: Path) -> None:
+    """A page in the middle of the leases is no page any more."""
+    data = bytearray((state / NAME).read_bytes())
+    data[-8192:-4096] = b"\xff" * 4096
+    (state / NAME).write_bytes(data)
+
+
+def test_check_reads_all_of_it(run: Run, state: Path) -> None:
+    """By the name of the file or of its folder."""
+    for place in (state, state / NAME):
+        assert run("state", "check", str(place)).out == f"{state / NAME}: OK, {LEASES} leases, 1 resource\n"
+
+    record = run("state", "check", str(state), "-o", "json")
+    assert json.loads(record.out) == {"ok": True, "leases": LEASES, "resources": 1, "problem": None}
+
+
+def test_check_says_what_is_wrong(run: Run, state: Path) -> None:
+    """In the words of a daemon that does not start on it, and with its exit code."""
+    damage(state)
+
+    table, record = run("state", "check", str(state)), run("state", "check", str(state), "-o", "json")
+    missing = run("state", "check", str(state / "missing"))
+
+    assert (table.exit, table.out, record.exit) == (71, "", 71)
+    assert table.err.startswith(f"governor: {state / NAME}: is damaged (")
+    assert json.loads(record.out)["problem"] in table.err
+    assert (missing.exit, missing.err.count("\n")) == (71, 1)
+
+
+def test_dump_shows_all_of_it(run: Run, state: Path) -> None:
+    """As JSON, for whoever wants to look closer."""
+    shown = json.loads(run("state", "dump", str(state)).out)
+
+    assert (shown["reserved"], shown["stamp"]) == (1000, 20)
+    assert [lease["id"] for lease in shown["leases"]] == list(range(1, LEASES + 1))
+    assert shown["resources"][0]["spec"]["name"] == "jobs"
+    assert shown["past"][0]["request_id"] == "x"
+
+
+def test_repair_saves_what_can_be_read(run: Run, state: Path) -> None:
+    """And says what cannot; the damaged file is kept, and ids go on."""
+    damage(state)
+    before = (state / NAME).read_bytes()
+
+    repaired = run("state", "repair", str(state))
+
+    assert (repaired.exit, repaired.err) == (0, "")
+    assert "the damaged file is state.db.damaged-1" in repaired.out
+    assert ": lost some rows of lease: " in repaired.out
+    assert (state / "state.db.damaged-1").read_bytes() == before
+    assert sorted(path.name for path in state.iterdir() if "repair" in path.name) == []
+    assert run("state", "check", str(state)).exit == 0
+    shown = json.loads(run("state", "dump", str(state)).out)
+    assert shown["reserved"] == 1000
+    assert 0 < len(shown["leases"]) < LEASES
+    assert {1, LEASES} & {lease["id"] for lease in shown["leases"]}
+
+
+def test_repair_leaves_alone_what_is_in_order_or_in_use(run: Run, state: Path) -> None:
+    """A daemon has it, or there is nothing to do."""
+    before = (state / NAME).read_bytes()
+    assert "nothing to repair" in run("state", "repair", str(state)).out
+    damage(state)
+    with FolderLock(state):
+        in_use = run("state", "repair", str(state))
+
+    assert in_use.exit == 71
+    assert f"in use by process {os.getpid()}" in in_use.err
+    assert (state / NAME).read_bytes() != before
+    assert not (state / "state.db.damaged-1").exists()
+
+
+def test_repair_says_so_when_nothing_is_left(run: Run, state: Path) -> None:
+    """It does not make an empty state of that by itself."""
+    (state / NAME).write_bytes(b"")
+
+    ended = run("state", "repair", str(state))
+
+    assert (ended.exit, (state / NAME).read_bytes()) == (71, b"")
+    assert "nothing can be read of it" in ended.err

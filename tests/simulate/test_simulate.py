@@ -1,0 +1,135 @@
+"""The simulator: worlds that were wrong once stay right, and a world in which something is wrong shows it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+import pytest
+
+from governor.core.effects import Effect, LeaseEnded, LeaseExtended
+from governor.core.kinds.semaphore import Semaphore
+from governor.core.resource import Remembered
+from governor.core.types import LeaseId, Nanos
+from tests.simulate.__main__ import kept
+from tests.simulate.run import run
+from tests.simulate.store import Scribe, Tables, Transaction
+
+# How many worlds it may take until a fault that was planted shows.
+_WORLDS: Final = 150
+
+
+@pytest.mark.parametrize("seed", [*kept(), 1, 2, 3])
+def test_a_world_that_was_wrong_is_right(seed: int) -> None:
+    """Those that are kept, and a few whose worlds never were wrong."""
+    assert run(seed).problems == []
+
+
+def test_a_seed_is_all_there_is_to_a_world() -> None:
+    """Whatever happened happens again."""
+    first, again = run(7), run(7)
+
+    assert first.history == again.history
+    assert (first.boots, first.pauses) == (again.boots, again.pauses)
+
+
+def test_a_world_is_busy() -> None:
+    """Daemons die and are stopped, and clients see all there is to see."""
+    outcomes = [run(seed) for seed in range(20)]
+    results = {call.result for outcome in outcomes for call in outcome.history.calls}
+
+    assert all(outcome.boots > 1 for outcome in outcomes)
+    assert sum(outcome.pauses for outcome in outcomes) > 0
+    assert results >= {
+        "",
+        "granted",
+        "released",
+        "renewed",
+        "ended",
+        "unknown",
+        "none_free",
+        "lease_ended",
+        "wait_over",
+    }
+
+
+def shows(rule: str, *, hasty: bool = False) -> bool:
+    """Whether some world breaks this rule."""
+    return any(problem.startswith(rule) for seed in range(_WORLDS) for problem in run(seed, hasty=hasty).problems)
+
+
+def test_an_answer_before_it_is_written_shows() -> None:
+    """A lease that somebody was told he has, and that was not written yet when the daemon died."""
+    assert shows("I12", hasty=True)
+
+
+def with_written(change: Callable[[Transaction], None]) -> Callable[[Transaction, Tables], None]:
+    """A store that writes something else than it is told to."""
+    write = Transaction.write
+
+    def wrong(transaction: Transaction, tables: Tables) -> None:
+        change(transaction)
+        write(transaction, tables)
+
+    return wrong
+
+
+def forget_ids(transaction: Transaction) -> None:
+    """How high lease ids have risen."""
+    transaction.last_id = LeaseId(0)
+
+
+def forget_past(transaction: Transaction) -> None:
+    """Which request ids stand for leases that have ended."""
+    transaction.past.clear()
+
+
+def forget_some_leases(transaction: Transaction) -> None:
+    """One of seven."""
+    for lease in [lease for lease in transaction.leases if lease % 7 == 0]:
+        del transaction.leases[lease]
+
+
+def forget_what_was_spent(transaction: Transaction) -> None:
+    """Rate limits begin anew with each restart."""
+    for name, known in transaction.resources.items():
+        if isinstance(known, Remembered) and known.spec.kind == "rate_limit":
+            idle: Nanos = 0
+            memory = known.spec.limit.build(idle).remember(idle)
+            transaction.resources[name] = replace(known, memory=memory)
+
+
+@pytest.mark.parametrize(
+    ("forget", "rule"),
+    [(forget_ids, "I7"), (forget_past, "I8"), (forget_some_leases, "I1"), (forget_what_was_spent, "I9")],
+)
+def test_a_store_that_forgets_shows(
+    forget: Callable[[Transaction], None], rule: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it is that is forgotten, in what clients see."""
+    monkeypatch.setattr(Transaction, "write", with_written(forget))
+
+    assert shows(rule)
+
+
+@pytest.mark.parametrize("unseen", [LeaseEnded, LeaseExtended])
+def test_a_scribe_who_does_not_look_shows(unseen: type[Effect], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ends and renewals must be written as grants are."""
+    observe = Scribe.observe
+
+    def blind(scribe: Scribe, effects: Sequence[Effect]) -> None:
+        observe(scribe, [effect for effect in effects if not isinstance(effect, unseen)])
+
+    monkeypatch.setattr(Scribe, "observe", blind)
+
+    assert any(run(seed).problems for seed in range(_WORLDS))
+
+
+def test_an_engine_that_lends_too_much_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One permit more than there are, now and then."""
+
+    def generous(semaphore: Semaphore, permits: int, now: Nanos) -> bool:
+        return semaphore._permits is None or semaphore.in_use + permits <= max(2, semaphore._permits)
+
+    monkeypatch.setattr(Semaphore, "can_take", generous)
+
+    assert shows("I1")

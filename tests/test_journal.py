@@ -1,0 +1,376 @@
+"""The journal: what is on record when somebody is told, and what becomes of it when the disk fails."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from governor.core.effects import Granted
+from governor.core.engine import Engine
+from governor.core.kinds.pool import MemberSpec, PoolSpec
+from governor.core.kinds.rate_limit import RateLimitSpec, Window
+from governor.core.kinds.semaphore import SemaphoreSpec
+from governor.core.limit import LimitSpec
+from governor.core.resource import ResourceSpec
+from governor.core.types import SECOND, Claim, LeaseId, Nanos, Outcome, Reason
+from governor.driver import Driver
+from governor.durability import Durability, OnStoreError
+from governor.journal import BLOCK, HIGHEST, Journal
+from governor.restart import Restarted, go_on
+from governor.store import Batch, Store, Stored, StoreError
+from governor.testing.clock import FakeClock
+
+LEASE: Nanos = 10 * SECOND
+GRACE: Nanos = 5 * SECOND
+HOUR: Nanos = 3600 * SECOND
+
+
+def spec(name: str, limit: LimitSpec) -> ResourceSpec:
+    """With the lengths of these tests."""
+    return ResourceSpec(name, limit, LEASE, 100 * LEASE, 2 * SECOND, 60 * SECOND, 100)
+
+
+SPECS = (
+    spec("one", SemaphoreSpec(1)),
+    spec("many", SemaphoreSpec(None)),
+    spec("db", PoolSpec((MemberSpec("a"), MemberSpec("b")), quarantine=HOUR, max_quarantine=HOUR)),
+    spec("api", RateLimitSpec((Window(2, HOUR, 2),))),
+)
+
+
+class Failing(Store):
+    """A store whose disk can be full."""
+
+    full = False
+    writes = 0
+
+    def write(self, batch: Batch) -> None:
+        """As the real one, if there is room."""
+        if self.full:
+            raise StoreError("the disk is full")
+        self.writes += 1
+        super().write(batch)
+
+    def reopen(self) -> None:
+        """As the real one, if there is room."""
+        if self.full:
+            raise StoreError("the disk is full")
+        super().reopen()
+
+
+class Rig:
+    """One run of a daemon, as far as it concerns the state."""
+
+    def __init__(self, folder: Path, clock: FakeClock, durability: Durability, on_error: OnStoreError) -> None:
+        self.clock = clock
+        self.store = Failing(folder, flush=durability is Durability.POWER)
+        stored = self.store.load()
+        self.driver = Driver(Engine(first_id=stored.reserved + 1), clock)
+        self.journal = Journal(self.driver, self.store, clock, durability, on_error)
+        self.journal.begin(stored, stored.reserved)
+        self.restarted: Restarted = go_on(self.driver, stored, SPECS, GRACE, clock.time, "boot")
+        self.store.restart(self.restarted.stamp, clock.time, GRACE)
+
+    def ask(self, name: str, request_id: str = "") -> Granted | Reason | None:
+        """Without waiting."""
+        answer = self.driver.ask((Claim(name, 1),), client="me", wait=0, request_id=request_id)
+        if isinstance(answer, Granted):
+            return answer
+        return None if not hasattr(answer, "denial") else answer.denial.reason
+
+    def take(self, name: str, request_id: str = "") -> LeaseId:
+        """A lease."""
+        answer = self.ask(name, request_id)
+        assert isinstance(answer, Granted)
+        return answer.lease
+
+    async def commit(self) -> bool:
+        """What whoever answers waits for."""
+        done = self.driver.commit()
+        return done if isinstance(done, bool) else await done
+
+    def on_record(self) -> Stored:
+        """What the next start would find."""
+        return self.store.load()
+
+    def ids(self) -> list[int]:
+        """Which leases are on record."""
+        return [row.held.id for row in self.on_record().leases]
+
+
+class Runs:
+    """One daemon after the other, in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.clock = FakeClock()
+        self.clock.advance(1000 * SECOND)
+        self._stack = contextlib.AsyncExitStack()
+        self.last: Rig | None = None
+
+    async def start(
+        self, durability: Durability = Durability.PROCESS, on_error: OnStoreError = OnStoreError.REFUSE
+    ) -> Rig:
+        """The next one; the one before it is as good as killed."""
+        await self.kill()
+        rig = Rig(self.folder, self.clock, durability, on_error)
+        self.last = rig
+        rig.driver.reserve_ids(await rig.journal.reserve())
+        await rig.commit()
+        return rig
+
+    async def kill(self) -> None:
+        """The last word of the one that runs is not heard."""
+        if self.last is not None:
+            self.last.driver.close()
+            self.last.store.full = True
+            self.last.journal.broken = "killed"
+            await self.last.journal.close()
+            self.last = None
+
+
+@pytest.fixture
+async def runs(tmp_path: Path) -> AsyncIterator[Runs]:
+    """Of daemons."""
+    runs = Runs(tmp_path)
+    yield runs
+    await runs.kill()
+
+
+@pytest.mark.parametrize("durability", [Durability.PROCESS, Durability.POWER])
+async def test_a_grant_and_an_end_are_on_record_when_they_are_told(runs: Runs, durability: Durability) -> None:
+    """Whichever way."""
+    rig = await runs.start(durability)
+    lease = rig.take("one")
+    assert await rig.commit()
+    assert rig.ids() == [lease]
+
+    rig.driver.release((lease,))
+    assert await rig.commit()
+    assert rig.ids() == []
+
+
+async def test_what_nobody_is_told_of_is_on_record_in_the_same_turn(runs: Runs) -> None:
+    """Such as an expiry."""
+    rig = await runs.start()
+    rig.take("one")
+    await rig.commit()
+    rig.clock.advance(LEASE)
+    await asyncio.sleep(0)
+
+    assert rig.ids() == []
+
+
+async def test_what_came_and_went_in_between_costs_nothing(runs: Runs) -> None:
+    """Not even a transaction is worth mentioning."""
+    rig = await runs.start()
+    before = rig.store.total_changes
+    for _ in range(10):
+        rig.driver.release((rig.take("one"),))
+    assert await rig.commit()
+
+    assert rig.store.total_changes == before
+
+
+async def test_renewals_wait_for_the_heartbeat(runs: Runs) -> None:
+    """Which comes every second, and leaves a sign of life."""
+    rig = await runs.start()
+    lease = rig.take("one")
+    await rig.commit()
+    rig.clock.advance(2 * SECOND)
+    writes = rig.store.writes
+    rig.driver.renew((lease,))
+    assert await rig.commit()
+    assert rig.store.writes == writes
+
+    rig.clock.advance(SECOND)
+
+    stored = rig.on_record()
+    assert stored.leases[0].held.deadline == 1000 * SECOND + 2 * SECOND + LEASE
+    assert stored.stamp == 1000 * SECOND + 2250 * SECOND // 1000
+
+
+async def test_a_restart_brings_everything_back(runs: Runs) -> None:
+    """Leases with what is left of them, request ids of the living and the ended, what is spent, who is quarantined."""
+    rig = await runs.start()
+    one = rig.take("one", "r1")
+    ended = rig.take("many", "r2")
+    await rig.commit()
+    spent = rig.take("api", "r3")
+    broken = rig.take("db")
+    rig.driver.release((ended,))
+    rig.driver.release((broken,), Outcome.BROKEN)
+    await rig.commit()
+
+    await runs.kill()
+    runs.clock.advance(HOUR // 2)
+    again = await runs.start()
+
+    held = again.driver.held(one)
+    assert held is not None
+    assert held.deadline == again.clock.time + LEASE + GRACE
+    repeated = again.ask("one", "r1")
+    assert isinstance(repeated, Granted)
+    assert (repeated.lease, repeated.repeated) == (one, True)
+    assert again.ask("many", "r2") is Reason.LEASE_ENDED
+    assert again.take("api", "r3") == spent
+    assert again.take("many") > BLOCK
+    db = again.driver.snapshot().resources[2]
+    assert db.members is not None
+    assert (db.members.free, db.members.quarantined) == (1, 1)
+
+
+async def test_a_dead_holder_loses_its_permit_however_often_the_daemon_dies(runs: Runs) -> None:
+    """One grace, then its time runs whenever there is a daemon."""
+    rig = await runs.start()
+    rig.take("one")
+    await rig.commit()
+    for _ in range(100):
+        runs.clock.advance(LEASE // 2)
+        rig = await runs.start()
+        runs.clock.advance(LEASE // 20)
+        if not rig.driver.live_leases:
+            break
+
+    assert rig.driver.live_leases == 0
+
+
+async def test_whoever_renews_has_a_grace_each_time(runs: Runs) -> None:
+    """Its holder lives, so it needs the time to come back."""
+    rig = await runs.start()
+    lease = rig.take("one")
+    await rig.commit()
+    for _ in range(5):
+        rig = await runs.start()
+        assert rig.restarted.graced == 1
+        rig.driver.renew((lease,))
+        runs.clock.advance(SECOND // 4)
+
+    rig = await runs.start()
+    rig = await runs.start()
+    assert (rig.restarted.leases, rig.restarted.graced) == (1, 0)
+
+
+async def test_none_remembers_ids_alone(runs: Runs) -> None:
+    """Also what a daemon before it had written is forgotten after this one."""
+    rig = await runs.start()
+    first = rig.take("one")
+    await rig.commit()
+    rig = await runs.start(Durability.NONE)
+    second = rig.take("many")
+    assert await rig.commit()
+
+    assert second > first
+    assert rig.on_record().reserved >= second
+
+
+async def test_ids_do_not_rise_for_ever(runs: Runs) -> None:
+    """After the last block that fits there is none."""
+    rig = await runs.start()
+    rig.journal.reserved = HIGHEST - 1
+    with pytest.raises(StoreError, match="used up"):
+        await rig.journal.reserve()
+
+
+class TestFailure:
+    """The disk is full for a while."""
+
+    async def test_nothing_is_granted_that_is_not_on_record(self, runs: Runs) -> None:
+        """What was granted in the meantime is taken back, and nothing is granted any more, until it works again."""
+        rig = await runs.start()
+        held = rig.take("many")
+        await rig.commit()
+        changes: list[str] = []
+        rig.journal.changed = lambda: changes.append(rig.journal.broken)
+        rig.store.full = True
+
+        rig.take("one")
+        rig.take("api")
+        assert not await rig.commit()
+        assert rig.ask("many") is Reason.STATE_UNWRITABLE
+        assert rig.driver.live_leases == 1
+        assert rig.driver.snapshot().resources[3].available == 2
+
+        rig.driver.renew((held,))
+        rig.driver.release((held,))
+        assert not await rig.commit()
+        rig.store.full = False
+        await until(lambda: not rig.journal.broken)
+        assert rig.ids() == []
+        assert changes == ["the disk is full", ""]
+        lease = rig.take("one")
+        assert await rig.commit()
+        assert rig.ids() == [lease]
+
+    async def test_whoever_waits_is_granted_when_it_works_again(self, runs: Runs) -> None:
+        """And not before."""
+        rig = await runs.start()
+        lease = rig.take("one")
+        await rig.commit()
+        answer = asyncio.ensure_future(_waiting(rig))
+        await asyncio.sleep(0)
+        rig.store.full = True
+        rig.take("many")
+        assert not await rig.commit()
+        rig.driver.release((lease,))
+        await asyncio.sleep(0)
+        assert not answer.done()
+
+        rig.store.full = False
+        granted = await answer
+        assert await rig.commit()
+        assert rig.ids() == [granted.lease]
+
+    async def test_or_it_goes_on(self, runs: Runs) -> None:
+        """If the operator would rather have that; with the disk back, all of it is on record."""
+        rig = await runs.start(on_error=OnStoreError.CONTINUE)
+        rig.store.full = True
+        lease = rig.take("one")
+        assert await rig.commit()
+        assert rig.journal.broken
+        other = rig.take("many")
+        assert await rig.commit()
+
+        rig.store.full = False
+        await until(lambda: not rig.journal.broken)
+        assert rig.ids() == [lease, other]
+
+    async def test_no_ids_are_given_out_that_are_not_on_record(self, runs: Runs) -> None:
+        """It is an error like any other."""
+        rig = await runs.start()
+        rig.store.full = True
+        with pytest.raises(StoreError):
+            await rig.journal.reserve()
+        assert rig.journal.reserved == BLOCK
+
+        rig.store.full = False
+        await until(lambda: not rig.journal.broken)
+        assert await rig.journal.reserve() > BLOCK
+
+    async def test_power_takes_back_as_well(self, runs: Runs) -> None:
+        """Where the transaction runs makes no difference."""
+        rig = await runs.start(Durability.POWER)
+        rig.store.full = True
+        rig.take("one")
+        assert not await rig.commit()
+
+        assert rig.driver.live_leases == 0
+        rig.store.full = False
+        await until(lambda: not rig.journal.broken)
+        assert rig.ids() == []
+
+
+async def _waiting(rig: Rig) -> Granted:
+    answer = rig.driver.ask((Claim("one", 1),))
+    granted = await rig.driver.answer(answer.ticket)
+    assert isinstance(granted, Granted)
+    return granted
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Look again and again, for a bounded time."""
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - it is a retry of its own that is waited for
+            await asyncio.sleep(0.01)
