@@ -74,6 +74,8 @@ def find(address: str | None = None) -> Address:
 
 def parse(text: str) -> Address:
     """An address from its text. Raises UsageError."""
+    if not _is_text(text):
+        raise UsageError(f"an address is a text, such as {USUAL_TCP} or unix:/path/to/governor.sock, not {text!r}")
     if text.startswith("unix:"):
         path = text.removeprefix("unix:")
         if path.startswith("//"):
@@ -83,8 +85,14 @@ def parse(text: str) -> Address:
         return Address(text, path=path)
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not colon or not host or not (port.isascii() and port.isdigit()) or not 1 <= int(port) <= _MAX_PORT:
+    numbered = port.isascii() and port.isdigit() and 1 <= int(port) <= _MAX_PORT
+    if not (colon and host and numbered) or "/" in host:
         raise UsageError(
             f"{text!r} is no address; write host:port, such as {USUAL_TCP}, or unix:/path/to/governor.sock"
         )
     return Address(text, host=host, port=int(port))
+
+
+def _is_text(value: object) -> bool:
+    # A program without type checks may pass anything.
+    return isinstance(value, str)

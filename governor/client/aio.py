@@ -175,6 +175,8 @@ class Acquiring:
     __slots__ = ("_ask", "_lease", "_on_loss", "_settings")
 
     def __init__(self, settings: Settings, ask: Ask, on_loss: OnLoss) -> None:
+        if not (on_loss is None or on_loss == "cancel" or callable(on_loss)):
+            raise UsageError(f'on_loss is a function of the lease, "cancel" or None, not {on_loss!r}')
         self._settings = settings
         self._ask = ask
         self._on_loss = on_loss

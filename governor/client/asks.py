@@ -118,8 +118,10 @@ def claims_of(claims: str | Mapping[str, int], permits: int | None) -> Claims:
         pairs: Claims = ((claims, 1 if permits is None else permits),)
     elif permits is not None:
         raise UsageError("permits is for a single resource; with several, give each its number")
-    else:
+    elif _is(claims, Mapping):
         pairs = tuple(claims.items())
+    else:
+        raise UsageError(f"what to acquire is the name of a resource, or permits by resource, not {claims!r}")
     if not pairs:
         raise UsageError("nothing to acquire: name at least one resource")
     for resource, number in pairs:

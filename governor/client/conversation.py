@@ -299,8 +299,14 @@ class Conversation:
         self.answers.append((ask, held))
 
     def _refused(self, refusal: pb.SessionRefusal) -> None:
-        ask = self._asks.pop(refusal.op, None)
+        ask = self._asks.get(refusal.op)
         if ask is None:
+            return
+        if refusal.reason == "DRAINING" and ask.patient:
+            return  # it is asked again on the next stream: a daemon that is about to end is as good as away
+        del self._asks[ask.op]
+        if refusal.reason == "DRAINING" and ask.fail_open:
+            self.answers.append((ask, Unavailable(refusal.message, address=self._address)))
             return
         if ask.adopt and refusal.code in _NO_MORE:
             self.answers.append((ask, LeaseLost(refusal.message, lease=ask.adopt, reason=refusal.reason.lower())))

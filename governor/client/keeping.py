@@ -173,9 +173,9 @@ class Keeping:
             former.state = State.DETACHED  # adopted from ourselves
         self._held[held.id] = held
         self._look_at = min(self._look_at, held.until, heard_at + NOTICED + _relied_on(held.outlives))
-        if length < self._shortest or self._keep_at == NEVER:
-            self._shortest = min(self._shortest, length)
-            self._keep_at = min(self._keep_at, now + self._pause())
+        self._shortest = min(self._shortest, length)
+        # Not from now: the answer may have been long on its way, and a third of its length must be left for the next.
+        self._keep_at = min(self._keep_at, since + self._pause())
         if not firm:
             self._keep_at = now
 

@@ -70,8 +70,9 @@ class Lease:
     @property
     def member(self) -> Member:
         """The one pool member lent. Raises ValueError when there is none or more than one."""
-        (member,) = self.members
-        return member
+        if len(self.members) != 1:
+            raise ValueError(f"{self!r} has {len(self.members)} pool members, not one: see members, and granted")
+        return self.members[0]
 
     @property
     def waited(self) -> float:
@@ -166,6 +167,12 @@ class Lease:
         if self._held is not None:
             self._held.watchers = None
 
+    def _enter(self) -> None:
+        """Raise, if it is over: the block would run without a permit."""
+        self.check()
+        if self.ended:
+            raise UsageError(f"{self!r} is over, or another process holds it: acquire again")
+
     def _leave(self, error: BaseException | None) -> None:
         """The end of a block."""
         if not self.lost:
@@ -187,6 +194,7 @@ class Lease:
         return f"<{type(self).__name__} {held.id} {claims} {held.state.name.lower()}>"
 
     def __enter__(self) -> Self:
+        self._enter()
         return self
 
     def __exit__(
@@ -250,6 +258,7 @@ class AsyncLease(Lease):
             self._link.submit_soon(loop, held)
 
     async def __aenter__(self) -> Self:
+        self._enter()
         return self
 
     async def __aexit__(

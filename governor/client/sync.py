@@ -197,6 +197,8 @@ class Client:
         self._settings.link.close()
 
     def _wait(self, ask: Ask, on_loss: Callable[[Lease], None] | None, on_queued: OnQueued | None = None) -> Lease:
+        if not (on_loss is None or callable(on_loss)):
+            raise UsageError(f"on_loss is a function of the lease, or None, not {on_loss!r}")
         link = self._settings.link
         told: SimpleQueue[Held | GovernorError | _Place] = SimpleQueue()
         ask.settle = told.put

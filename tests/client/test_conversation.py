@@ -501,6 +501,25 @@ def test_a_grant_that_was_over_before_we_came_back_is_asked_for_anew() -> None:
     assert not scene.answers()
 
 
+def test_a_daemon_that_drains_is_away_for_whoever_waits_for_one() -> None:
+    """It is asked again when there is one; whoever does without is let through, and whoever does neither is told."""
+    scene = Scene()
+    scene.greeted()
+    told, patient, open_ = scene.ask(wait=30), scene.ask(wait=30, patient=True), scene.ask(wait=30)
+    open_.fail_open = True
+    scene.said()
+    scene.hear(*[refused(ask, "DRAINING", 14, retry_after=1) for ask in (told, patient, open_)])
+    answers = scene.answers()
+    assert isinstance(answers.pop(told), NotGranted)
+    assert isinstance(answers.pop(open_), Unavailable)
+    assert not answers
+    scene.break_off()
+    scene.connect()
+    (again,) = scene.said()
+
+    assert [each.op for each in again.acquires] == [patient.op]
+
+
 def test_cancels_are_not_said_on_another_connection() -> None:
     """What they were for left the line with the stream, and what was granted is not claimed."""
     scene = Scene()

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from governor import AsyncClient, AsyncLease, Client, Lease, LeaseLost
+from governor import AsyncClient, AsyncLease, Client, Lease, LeaseLost, UsageError
 from tests.e2e.client import Client as Raw
 from tests.e2e.process import Daemon, until
 
@@ -87,8 +87,9 @@ def test_there_is_no_loss_after_a_release(gov: Client, daemon: Daemon, me: Raw) 
         pass
 
     assert (told, released.lost, detached.lost) == ([], False, False)
-    with released, detached:
-        pass
+    for over in (released, detached):
+        with pytest.raises(UsageError, match="acquire again"), over:
+            pytest.fail("it ran without a permit")
 
 
 def test_a_lost_lease_cannot_be_given_back(gov: Client, me: Raw) -> None:

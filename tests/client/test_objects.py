@@ -210,7 +210,7 @@ def test_the_one_member_is_asked_for_where_there_is_one() -> None:
     assert made._held is not None
     made._held.members = ()
 
-    with pytest.raises(ValueError, match="unpack"):
+    with pytest.raises(ValueError, match="pool members"):
         _ = made.member
 
 
@@ -225,6 +225,38 @@ def test_who_was_let_through_has_a_lease_of_nothing() -> None:
     assert (made.granted, made.id, made.permits, made.members, made.lost) == (False, 0, 0, (), False)
     assert (made.remaining, made.waited, made.detach()) == (None, 0.0, 0)
     assert repr(made) == "<Lease let through>"
+
+
+def test_a_lease_that_is_over_cannot_be_entered() -> None:
+    """The block would run without a permit; in a forked child, too, since its parent holds it."""
+    over = lease(state=State.RELEASED)
+    with pytest.raises(UsageError, match="acquire again"), over:
+        pytest.fail("it ran")
+    with pytest.raises(LeaseLost), lease(state=State.LOST):
+        pytest.fail("it ran")
+
+
+@pytest.mark.parametrize("claims", [5, None, ["thumbnails"]])
+def test_what_to_acquire_is_a_name_or_permits_by_resource(claims: object) -> None:
+    """Whatever a program without type checks passes."""
+    for kind in (Client, AsyncClient):
+        with pytest.raises(UsageError, match="what to acquire"):
+            kind("127.0.0.1:1").acquire(claims)  # type: ignore[arg-type]  # on purpose
+
+
+@pytest.mark.parametrize("address", [7411, "http://127.0.0.1:7411", "127.0.0.1/x:1"])
+def test_what_is_no_address_is_a_mistake_of_the_program(address: object) -> None:
+    """And no daemon that is away, which one might wait for or do without."""
+    with pytest.raises(UsageError):
+        Client(address, unavailable="allow").acquire("x")  # type: ignore[arg-type]  # on purpose
+
+
+def test_what_a_loss_does_is_checked_before_anything_is_asked() -> None:
+    """Not when it is lost."""
+    with pytest.raises(UsageError, match="on_loss"):
+        Client("127.0.0.1:1").acquire("x", on_loss="cancel")  # type: ignore[arg-type]  # on purpose
+    with pytest.raises(UsageError, match="on_loss"):
+        _ = AsyncClient("127.0.0.1:1").acquire("x", on_loss="explode")  # type: ignore[arg-type]  # on purpose
 
 
 def test_an_outcome_is_one_of_three() -> None:
