@@ -36,5 +36,10 @@ def ended(*arguments: str, stdout: int = subprocess.PIPE, **environment: str) ->
         timeout=BOUND,
         check=False,
         cwd=ROOT,
-        env={**os.environ, **environment},
+        env={**_inherited(), **environment},
     )
+
+
+def _inherited() -> dict[str, str]:
+    """What a shell passes on: these two are not, but whoever runs tests side by side may say them for every terminal."""
+    return {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES"}}
