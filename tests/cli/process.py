@@ -41,5 +41,5 @@ def ended(*arguments: str, stdout: int = subprocess.PIPE, **environment: str) ->
 
 
 def _inherited() -> dict[str, str]:
-    """What a shell passes on: these two are not, but whoever runs tests side by side may say them for every terminal."""
+    """What a shell passes on: these two it does not, but whoever runs tests side by side may say them."""
     return {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES"}}
