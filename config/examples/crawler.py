@@ -63,6 +63,8 @@ async def main(start: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv[1:]) != 1:
+        sys.exit("usage: python crawler.py URL")
     try:
         asyncio.run(main(*sys.argv[1:]))
     except* GovernorError as group:

@@ -1,7 +1,7 @@
 // A program in JavaScript that borrows from governor. There is no library for it and nothing to generate: the wire
 // contract, governor.proto, is read at run time.
 //
-//   npm ci                                      once, in this folder
+//   npm ci                                      once, in this folder (or `make node`, see README.md)
 //   node client.js [RESOURCE [SECONDS]]         takes a permit, works for so long, gives it back
 //
 // The daemon is at GOVERNOR_ADDRESS (host:port or unix:/path), else at 127.0.0.1:7411.
