@@ -447,8 +447,8 @@ class EngineMachine(RuleBasedStateMachine):
             busy |= {claim.resource for claim in wanted}
 
     def ids_left(self) -> bool:
-        """Whether a lease could have a number."""
-        return max(self.record.leases, default=0) < self.model.ceiling
+        """Whether a lease could have a number, and be put on record."""
+        return not self.model.sealed and max(self.record.leases, default=0) < self.model.ceiling
 
     @invariant()
     def i4_grants_follow_the_line(self) -> None:
