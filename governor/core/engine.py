@@ -250,15 +250,16 @@ class Engine:
 
     def _release(self, event: Release, now: Nanos, effects: list[Effect]) -> None:
         results: list[LeaseResult] = []
+        lending, outcome, settled = self._lending, event.outcome, event.settled
         for lease_id in event.leases:
-            lease = self._lending.leases.live(lease_id)
+            lease = lending.leases.live(lease_id)
             if lease is None:
                 results.append(self._not_live(lease_id, now))
             else:
-                self._lending.end(lease, _RELEASED, event.outcome, now, effects)
+                lending.end(lease, _RELEASED, outcome, now, effects)
                 results.append(LeaseResult(lease_id, _STATE_RELEASED))
-            if event.settled:
-                self._lending.forget_request(lease_id)
+            if settled:
+                lending.forget_request(lease_id)
         effects.append(Released(tuple(results)))
 
     def _disconnect(self, event: Disconnect, now: Nanos, effects: list[Effect]) -> None:

@@ -161,16 +161,17 @@ class Leases:
         That is a request id, or the tickets of what was spent: those of a lent one ended with it.
         """
         assert lease.end is None, "I6: a lease ended twice"
-        if lease.deadline is not None:
-            del self._live[lease.id]
-            self._agenda.drop(lease.id, lease.deadline)
+        lease_id, deadline, order = lease.id, lease.deadline, self._ended_order
+        if deadline is not None:
+            del self._live[lease_id]
+            self._agenda.drop(lease_id, deadline)
         lease.end = reason
         lease.ended_at = now
-        kept = lease if lease.deadline is None or lease.ask.event.request_id else None
-        self._ended[lease.id] = (reason, now, kept)
-        self._ended_order.append(lease.id)
-        if len(self._ended_order) > REMEMBERED:
-            return self._ended.pop(self._ended_order.popleft())[2]
+        kept = lease if deadline is None or lease.ask.event.request_id else None
+        self._ended[lease_id] = (reason, now, kept)
+        order.append(lease_id)
+        if len(order) > REMEMBERED:
+            return self._ended.pop(order.popleft())[2]
         return None
 
     def forget(self, lease_id: LeaseId) -> Lease | None:

@@ -95,7 +95,9 @@ class Lending:
 
         Without an ``outcome`` nobody ever got to know of it: what it took is as if never taken, also what it spent.
         """
-        for (resource, permits), grant in zip(lease.ask.wants, lease.grants, strict=True):
+        ask = lease.ask
+        # Not strict, which costs 0.1 us: there is a grant for each want.
+        for (resource, permits), grant in zip(ask.wants, lease.grants):  # noqa: B905
             limit = resource.limit
             if outcome is None:
                 limit.put_back(permits, grant.members, lease.granted_at, now)
@@ -110,11 +112,11 @@ class Lending:
         if lease.deadline is None:
             effects.append(Refunded(lease.id, lease.grants))
             return
-        self.register.end_tickets(lease.ask)
+        self.register.end_tickets(ask)
         if forgotten := self.leases.finish(lease, reason, now):
             self.register.forget(forgotten.ask, forgotten)
         held, left = now - lease.granted_at, lease.deadline - now
-        effects.append(LeaseEnded(lease.id, reason, lease.grants, lease.ask.event.client, held, left))
+        effects.append(LeaseEnded(lease.id, reason, lease.grants, ask.event.client, held, left))
 
     def orphan(self, lease: Lease, now: Nanos, effects: list[Effect]) -> None:
         """The holder of a live lease is gone: it ends now, after a grace, or when it would have."""
