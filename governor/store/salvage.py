@@ -6,15 +6,26 @@ file, and the damaged one is kept beside it.
 
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
 from governor.core.snapshot import Past
-from governor.store import schema
-from governor.store.database import NAME, Batch, Store, StoreError, load, look_over, recognise, store_error
+from governor.store import log, schema
+from governor.store.database import (
+    NAME,
+    Batch,
+    Store,
+    StoreError,
+    boot,
+    load,
+    look_over,
+    recognise,
+    store_error,
+)
 from governor.store.rows import (
     LEASE_COLUMNS,
     PAST_COLUMNS,
@@ -48,6 +59,8 @@ def examine(path: Path) -> Stored:
     """All that is in a file, which is as it should be. Raises StoreError otherwise."""
     with _reading(path) as database:
         try:
+            if problem := _log_problem(path):
+                raise sqlite3.DatabaseError(problem)
             look_over(database)
             return load(database)
         except (sqlite3.Error, ValueError) as error:
@@ -56,7 +69,8 @@ def examine(path: Path) -> Stored:
 
 def save(path: Path) -> Saved:
     """Whatever can be read. Raises StoreError when that is nothing at all, or nothing is wrong with it but its age."""
-    lost: list[str] = []
+    problem = _log_problem(path)
+    lost = [f"what was written last: {problem}"] if problem else []
     with _reading(path) as database:
         meta = _meta(database, lost)
         leases = _rows(database, f"SELECT {LEASE_COLUMNS} FROM lease", "lease", lost, lease_of)  # noqa: S608
@@ -102,6 +116,20 @@ def replace(path: Path, saved: Saved) -> Path:
             left.unlink()
         fresh.rmdir()
     return aside
+
+
+def _log_problem(path: Path) -> str:
+    """What is wrong with its log. What a daemon was just writing is not there whole, and is a moment later."""
+    problem = ""
+    for pause in (0.0, 0.05, 0.2):
+        time.sleep(pause)
+        problem = log.read(path.with_name(f"{path.name}-wal")).problem
+        if not problem:
+            return ""
+    with suppress(sqlite3.Error):
+        if log.may_be_cut_off(path, boot()):
+            return ""
+    return problem
 
 
 @contextmanager
