@@ -238,8 +238,8 @@ class Store:
             raise FileNotFoundError(None, "it is gone", str(self.path))
         connection = connect(self.path, "FULL" if self._flush else "OFF")
         try:
-            # Each page is written once in a transaction, at its end, and a log that is begun over another has nothing of
-            # that one behind its first commit: `log.read` relies on both.
+            # Each page is written once in a transaction, at its end, and a log that is begun over another has nothing
+            # of that one behind its first commit: `log.read` relies on both.
             connection.execute("PRAGMA cache_spill = OFF")
             connection.execute("PRAGMA journal_size_limit = 0").fetchone()
             if check:

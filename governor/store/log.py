@@ -31,7 +31,7 @@ _EARLIER: Final = 2**16
 
 @dataclass(slots=True, frozen=True)
 class Read:
-    """What there is of a log: how many bytes up to its last commit, and in words what is wrong behind that, if it is."""
+    """A log: how many bytes there are up to its last commit, and in words what is wrong behind that, if it is."""
 
     committed: int
     problem: str = ""
