@@ -30,6 +30,8 @@ async def test_other_calls_are_answered_while_20000_leases_end_in_one_millisecon
     daemon = start(YAML)
     async with asyncio.timeout(3 * BOUND), AsyncClient(daemon.address) as holder, AsyncClient(daemon.address) as me:
         await me.counts("crowd")  # it is connected
+        seen: list[int] = []
+        between: set[int] = set()
         for _ in range(_TRIES):
             session = await _borrow(holder)
             assert await me.counts("crowd") == (MANY, 0)
