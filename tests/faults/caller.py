@@ -74,7 +74,7 @@ class Worker:
             client=self._diary.client,
             request_id=f"{self._seed}-{self._asks}",
             wait=seconds(chance.choice((0, 0.3, 2))),
-            lease=seconds(chance.choice((0.5, 1, 2))),
+            lease=seconds(chance.choice((0.5, 2, 4))),
         )
 
     def _insist(self, request: pb.AcquireRequest) -> Call:

@@ -38,14 +38,22 @@ class Outcome:
     seen: dict[str, int] = field(default_factory=dict)
 
 
-def run(name: str, seed: int, harms: Sequence[Harm], *, head: str | None = None, keep: bool = True) -> Outcome:
-    """A round of each of these harms, under a name of the whole. ``head``: lines of the config."""
+def run(
+    name: str,
+    seed: int,
+    harms: Sequence[Harm],
+    *,
+    head: str | None = None,
+    module: str = "tests.faults.spare",
+    keep: bool = True,
+) -> Outcome:
+    """A round of each of these harms, under a name of the whole. ``head`` and ``module`` as of a `Scene`."""
     head = head or f"restart_grace: {('1s', '1s', '5s')[seed % 3]}\n"
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="governor-")))
         if fill in harms:
             stack.enter_context(small_disk(folder))
-        scene = Scene(folder, seed, head=head)
+        scene = Scene(folder, seed, head=head, module=module)
         problems: list[str] = []
         with scene:
             try:

@@ -36,7 +36,7 @@ CLAIMS: Final[tuple[tuple[dict[str, int], int], ...]] = (
     ({"one": 1}, 4),
     ({"few": 1}, 3),
     ({"few": 2}, 1),
-    ({"many": 1}, 6),
+    ({"many": 1}, 9),
     ({"many": 7}, 2),
     ({"conn": 1}, 3),
     ({"api": 1}, 2),

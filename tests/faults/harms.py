@@ -25,11 +25,11 @@ Harm = Callable[[Scene], None]
 def kill(scene: Scene) -> None:
     """SIGKILL at any moment, also while it starts; and another daemon at once, or after a while."""
     scene.sleep(0, 0.4)
-    scene.daemon.kill()
+    scene.kill()
     while scene.chance.random() < 0.2:
         scene.start()
         scene.sleep(0, 0.3)
-        scene.daemon.kill()
+        scene.kill()
     if scene.chance.random() < 0.1:
         scene.sleep(0.1, 2.5)
     scene.start()
@@ -56,7 +56,7 @@ def freeze(scene: Scene) -> None:
     scene.sleep(0.05, scene.chance.choice((0.5, 3)))
     scene.daemon.signal(signal.SIGCONT)
     if scene.chance.random() < 0.3:
-        scene.daemon.kill()
+        scene.kill()
         scene.start()
         scene.serves()
 
@@ -146,7 +146,7 @@ def _writable(scene: Scene) -> bool:
 def damage(scene: Scene) -> None:
     """A byte of the last page of the log is another one when the daemon starts: it refuses, and then it is mended."""
     scene.sleep(0, 0.4)
-    scene.daemon.kill()
+    scene.kill()
     wal = scene.state / "state.db-wal"
     whole = wal.read_bytes() if wal.exists() else b""
     if whole:

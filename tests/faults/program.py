@@ -36,7 +36,7 @@ class Worker:
         """Something is asked for now."""
         chance = self._chance
         self.wait = chance.choice((0, 0.3, 2))
-        self.lease = chance.choice((0.5, 1, 2))
+        self.lease = chance.choice((0.5, 2, 4))
         claims = chance.choices([claims for claims, _ in CLAIMS], [weight for _, weight in CLAIMS])[0]
         call = self._diary.begin("acquire")
         call.claims = claims
@@ -44,7 +44,7 @@ class Worker:
 
     def granted(self, call: Call, lease: Lease) -> tuple[Belief, int]:
         """It was; and how often it is looked at until it is given back."""
-        return Belief(self._diary, call, lease), self._chance.choice((0, 0, 0, 1, 3, 10, 60))
+        return Belief(self._diary, call, lease), self._chance.choice((0, 0, 0, 0, 1, 3, 10, 60))
 
     def refused(self, call: Call, error: GovernorError) -> None:
         """It was not, or nobody knows."""

@@ -39,15 +39,19 @@ _USUAL: Final = (r"WARNING .*leases? (is|are) still held", r"WARNING .*paus")
 
 
 class Scene:
-    """In one folder, whose name must be short. ``head``: lines of the config before what is declared."""
+    """In one folder, whose name must be short.
 
-    def __init__(self, folder: Path, seed: int, *, head: str = "") -> None:
+    ``head``: lines of the config before what is declared. ``module``: the daemon, as a `spare`.
+    """
+
+    def __init__(self, folder: Path, seed: int, *, head: str = "", module: str = "tests.faults.spare") -> None:
         self.folder: Final = folder
         self.state: Final = folder / "state"
         self.chance: Final = Random(seed)
         self.daemons: list[Daemon] = []
         self.programs: list[subprocess.Popen[bytes]] = []
         self._seed = seed
+        self._module = module
         # The next daemon, loaded, and what it waits for.
         self._spare: tuple[Daemon, Path] | None = None
         self._spares = 0
@@ -85,6 +89,13 @@ class Scene:
         """The one that runs, or did last."""
         return self.daemons[-1]
 
+    def kill(self) -> None:
+        """SIGKILL, when the next daemon stands ready: what nobody has missed yet can still be found forgotten."""
+        if self._spare is not None:
+            gate = self._spare[1]
+            until(gate.with_suffix(".ready").exists, "the next daemon is loaded")
+        self.daemon.kill()
+
     def start(self) -> None:
         """Another daemon, where the last one was."""
         daemon, gate = self._spare or self._prepare()
@@ -96,7 +107,7 @@ class Scene:
         self._spares += 1
         gate = self.folder / f"gate-{self._spares}"
         os.mkfifo(gate)
-        command = (sys.executable, "-m", "tests.faults.spare", str(gate))
+        command = (sys.executable, "-m", self._module, str(gate))
         return Daemon(self._config, self.state, command=command), gate
 
     def serves(self) -> None:

@@ -11,16 +11,22 @@ from governor.cli.main import main
 
 
 def wait(gate: Path) -> None:
-    """Load the daemon, then wait until somebody writes to the pipe, or could."""
+    """Load the daemon, say so by a file beside the pipe, then wait until somebody could write to the pipe."""
     # As `serve` does before it loads the same; gRPC reads it when it is loaded.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     import governor.daemon  # noqa: F401, PLC0415 - it is to be there
 
+    gate.with_suffix(".ready").touch()
     with gate.open("rb"):
         pass
 
 
+def begin(arguments: list[str]) -> None:
+    """Be `governor serve` with these."""
+    sys.argv = ["governor", "serve", *arguments]
+    sys.exit(main())
+
+
 if __name__ == "__main__":
     wait(Path(sys.argv[1]))
-    sys.argv = ["governor", "serve", *sys.argv[2:]]
-    sys.exit(main())
+    begin(sys.argv[2:])
