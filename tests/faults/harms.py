@@ -62,14 +62,22 @@ def freeze(scene: Scene) -> None:
 
 
 def freeze_programs(scene: Scene) -> None:
-    """SIGSTOP of one or more of those who borrow; meanwhile their connections may break."""
+    """SIGSTOP of one or more of those who borrow, for less than a lease or for more than any."""
+    _freeze_programs(scene, lambda: None)
+
+
+def strand(scene: Scene) -> None:
+    """The same, and their connections break while they cannot know of it."""
+    _freeze_programs(scene, scene.proxy.cut)
+
+
+def _freeze_programs(scene: Scene, meanwhile: Callable[[], None]) -> None:
     scene.sleep(0.05, 0.6)
     programs = scene.chance.sample(scene.programs, scene.chance.randint(1, len(scene.programs)))
     for program in programs:
         program.send_signal(signal.SIGSTOP)
     scene.sleep(0.05, 1)
-    if scene.chance.random() < 0.3:
-        scene.proxy.cut()
+    meanwhile()
     scene.sleep(0.05, scene.chance.choice((0.5, 3)))
     for program in programs:
         program.send_signal(signal.SIGCONT)
@@ -183,6 +191,9 @@ HARMS: Final[dict[str, Harm]] = {
     "damage": damage,
     "anything": anything,
 }
+# Not among the others as long as they have a finding that nobody has mended. A program that was stopped reads what its
+# connection brought before it broke, takes that for a sign of life of now, and relies on its leases for up to 1.8 s more.
+UNMENDED: Final[dict[str, Harm]] = {"strand": strand}
 
 
 @contextmanager
