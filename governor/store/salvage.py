@@ -45,6 +45,9 @@ _Row = TypeVar("_Row")
 
 # A new file's ids begin so far above the highest that was seen, when nobody can tell how many were given out.
 _MARGIN: Final = 1_000_000_000
+# How often a log is looked at that is being written, and how long it lies still when it is not, in seconds.
+_LOOKS: Final = 4
+_STILL_S: Final = 0.05
 
 
 @dataclass(slots=True)
@@ -119,17 +122,27 @@ def replace(path: Path, saved: Saved) -> Path:
 
 
 def _log_problem(path: Path) -> str:
-    """What is wrong with its log. What a daemon was just writing is not there whole, and is a moment later."""
-    problem = ""
-    for pause in (0.0, 0.05, 0.2):
-        time.sleep(pause)
-        problem = log.read(path.with_name(f"{path.name}-wal")).problem
+    """What is wrong with its log. What is written while it is read looks like damage: only what lies still counts."""
+    wal = path.with_name(f"{path.name}-wal")
+    for _ in range(_LOOKS):
+        before = _state(wal)
+        problem = log.read(wal).problem
         if not problem:
             return ""
-    with suppress(sqlite3.Error):
-        if log.may_be_cut_off(path, boot()):
-            return ""
-    return problem
+        time.sleep(_STILL_S)
+        if _state(wal) == before:
+            with suppress(sqlite3.Error):
+                return "" if log.may_be_cut_off(path, boot()) else problem
+            return problem
+    return ""  # a daemon is busy with it, and has looked at it itself
+
+
+def _state(wal: Path) -> tuple[int, int] | None:
+    try:
+        stat = wal.stat()
+    except FileNotFoundError:
+        return None
+    return stat.st_size, stat.st_mtime_ns
 
 
 @contextmanager

@@ -191,8 +191,8 @@ HARMS: Final[dict[str, Harm]] = {
     "damage": damage,
     "anything": anything,
 }
-# Not among the others as long as they have a finding that nobody has mended. A program that was stopped reads what its
-# connection brought before it broke, takes that for a sign of life of now, and relies on its leases for up to 1.8 s more.
+# Not among the others as long as they have a finding that nobody has mended: a program that was stopped reads what its
+# connection brought before it broke, takes that for a sign of life of now, and relies on its leases for 1.8 s more.
 UNMENDED: Final[dict[str, Harm]] = {"strand": strand}
 
 

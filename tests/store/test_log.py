@@ -1,6 +1,7 @@
 """The log of the state file: whatever a disk has changed in it is found, and whatever a kill leaves behind is right."""
 
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,6 +14,7 @@ from governor.core.snapshot import Held
 from governor.core.types import Grant, LeaseId
 from governor.store import NAME, Batch, Store, StoreError, database, log
 from governor.store.rows import lease_row
+from governor.store.salvage import examine
 
 FRAME: Final = 24 + 4096
 HEAD: Final = 32
@@ -186,3 +188,25 @@ def test_a_reader_is_not_disturbed_by_what_is_cut_off(store: Store, tmp_path: Pa
             assert reader.execute("SELECT id FROM lease").fetchall() == before == [(1,)]
             reader.execute("COMMIT")
             assert reader.execute("SELECT id FROM lease").fetchall() == [(1,), (5,)]
+
+
+def test_a_log_that_is_being_written_is_not_taken_for_damaged(store: Store) -> None:
+    """Whoever looks at the state of a busy daemon reads while it writes, over the earlier log as well."""
+    done = threading.Event()
+
+    def write() -> None:
+        number = 0
+        while not done.is_set():
+            number += 1
+            store.write(batch(*range(number % 7 + 1)))
+            if number % 20 == 0:
+                store.flush()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(5):
+            examine(store.path)
+    finally:
+        done.set()
+        writer.join()
