@@ -60,12 +60,16 @@ class Belief:
         self._diary = diary
         self._lease = lease
         # When it was last seen to be held; what is lost is so from some moment after it.
-        self._seen = call.asked
+        self._seen = call.answered
 
     def holds(self) -> bool:
         """Look; whether it is still there. If not, it is written down who says so."""
         call = self._diary.begin("renew", lease=self._lease.id)
         sure = _sure(self._lease)
+        if call.asked - self._seen > _SURE and not self._lease.lost:
+            # We have not run for longer than was sure: the library has to look first, as we do.
+            self._seen = call.asked
+            return True
         if sure and not self._lease.lost:
             call.answered, call.result, call.remaining = call.asked, RENEWED, sure
             self._diary.write(call)
