@@ -8,7 +8,7 @@ from typing import Final
 
 from governor.client.asks import SECOND, Claims
 from governor.client.held import Member
-from governor.unopened import MORE, unopened
+from governor.unopened import leading, unopened
 from governor.v1 import governor_pb2 as pb
 
 # SessionResponse as it comes, but that the lease of each grant is bytes.
@@ -17,10 +17,6 @@ Unopened: Final = unopened(pb.SessionResponse, {("SessionGrant", "lease")})
 # What is remembered is bounded; when that is full, all of it is forgotten.
 MAX_KNOWN: Final = 256
 MAX_BYTES: Final = 512
-
-# How a lease begins: the tag of its id, and the id. None that was ever given out has more bits.
-_ID_TAG: Final = pb.Lease.ID_FIELD_NUMBER << 3
-_LAST_SHIFT: Final = 63
 
 
 @dataclass(slots=True, frozen=True)
@@ -44,7 +40,7 @@ class Grants:
 
     def read(self, raw: bytes) -> tuple[int, Terms]:
         """The id of a lease and the rest of it. Raises DecodeError."""
-        number, rest = _id(raw)
+        number, rest = leading(pb.Lease.ID_FIELD_NUMBER, raw)
         known = self._known.get(rest) if number else None
         if known is not None:
             return number, known
@@ -69,22 +65,3 @@ def _terms(lease: pb.Lease) -> Terms:
     waited = lease.waited.seconds * SECOND + lease.waited.nanos
     claims = tuple([(grant.resource, grant.permits) for grant in lease.grants])
     return Terms(claims, tuple(members), length, waited)
-
-
-def _id(raw: bytes) -> tuple[int, bytes]:
-    """The id with which a lease begins and the bytes that follow; 0 and nothing if it begins otherwise."""
-    number = shift = 0
-    try:
-        if raw[0] != _ID_TAG:
-            return 0, b""
-        index, byte = 1, raw[1]
-        while byte >= MORE:
-            if shift >= _LAST_SHIFT:
-                return 0, b""
-            number |= (byte - MORE) << shift
-            shift += 7
-            index += 1
-            byte = raw[index]
-    except IndexError:
-        return 0, b""  # it ends within its id, and whoever opens it will say so
-    return number | byte << shift, raw[index + 1 :]

@@ -8,7 +8,7 @@ from typing import Final, cast
 from governor.core.types import Denial, LeaseId
 from governor.rpc.fields import MAX_TEXT_BYTES, Malformed, Terms, at_least, bounded, labels_of, terms_of
 from governor.session import Hello
-from governor.unopened import MORE, unopened
+from governor.unopened import leading, unopened
 from governor.v1 import governor_pb2 as pb
 
 _MIN_INSTANCE_BYTES: Final = 16
@@ -17,13 +17,6 @@ _MAX_INSTANCE_BYTES: Final = 64
 # What is remembered of asks is bounded by about a megabyte. When that is full, all of it is forgotten, as in `asks`.
 MAX_KNOWN: Final = 1024
 MAX_BYTES: Final = 256
-
-# How an ask begins: the tag of its op, and the op.
-_OP_TAG: Final = pb.SessionAcquire.OP_FIELD_NUMBER << 3
-_LARGEST_OP: Final = 2**63 - 1
-# The last byte of an op begins no further than this. To read on would cost more with each byte.
-_LAST_SHIFT: Final = 63
-
 
 Unopened: Final = unopened(pb.SessionRequest, {("SessionRequest", "acquires")})
 
@@ -66,7 +59,7 @@ class Asks:
 
     def read(self, raw: bytes) -> tuple[int, Terms | Denial]:
         """Its op, and what is asked for or why that is nothing; raises DecodeError."""
-        op, rest = _op(raw)
+        op, rest = leading(pb.SessionAcquire.OP_FIELD_NUMBER, raw)
         known = self._known.get(rest) if op else None
         if known is not None:
             return op, known
@@ -81,23 +74,3 @@ class Asks:
                 self._known.clear()
             self._known[rest] = terms
         return request.op, terms
-
-
-def _op(raw: bytes) -> tuple[int, bytes]:
-    """The op with which an ask begins and the bytes that follow; 0 and nothing if it begins otherwise."""
-    op = shift = 0
-    try:
-        if raw[0] != _OP_TAG:
-            return 0, b""
-        index, byte = 1, raw[1]
-        while byte >= MORE:
-            if shift >= _LAST_SHIFT:
-                return 0, b""
-            op |= (byte - MORE) << shift
-            shift += 7
-            index += 1
-            byte = raw[index]
-    except IndexError:
-        return 0, b""  # it ends within its op, and whoever opens it will say so
-    op |= byte << shift
-    return (op, raw[index + 1 :]) if 0 < op <= _LARGEST_OP else (0, b"")
