@@ -36,16 +36,11 @@ def test_nothing_is_forgotten_when_the_daemon_is_killed() -> None:
     assert granted == {"one", "few", "many", "conn", "api"}
 
 
-def test_nothing_is_forgotten_when_anybody_is_stopped_or_cut_off() -> None:
-    """A restart, a frozen daemon, frozen programs, connections that break."""
-    judged("others", [stop, freeze, freeze_programs, cut])
+def test_nothing_is_forgotten_whatever_else_is_done() -> None:
+    """A restart, a frozen daemon, frozen programs, connections that break, a byte that the disk has changed."""
+    outcome = judged("others", [stop, freeze, freeze_programs, cut, damage])
 
-
-def test_nothing_is_forgotten_when_the_disk_has_changed_a_byte() -> None:
-    """Of what was written last: the daemon would rather not start."""
-    outcome = judged("damage", [damage])
-
-    assert outcome.daemons in {2, 3}
+    assert outcome.daemons > 2
 
 
 @pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
