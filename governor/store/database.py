@@ -13,11 +13,11 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import Final, NoReturn
 
 from governor.core.types import Nanos
+from governor.process import boot
 from governor.store import schema
 from governor.store.rows import (
     LEASE_COLUMNS,
@@ -153,8 +153,11 @@ class Store:
                     writer.execute("ROLLBACK")
             self._fail("cannot be written", error)
 
-    def restart(self, stamp: Nanos, now: Nanos, grace: Nanos) -> None:
-        """What counted as of ``stamp`` counts as of ``now``; no lease has a grace twice. Raises StoreError."""
+    def restart(self, stamp: Nanos, now: Nanos, grace: Nanos, *, promise: Nanos = 0) -> None:
+        """What counted as of ``stamp`` counts as of ``now``; no lease has a grace twice. Raises StoreError.
+
+        ``promise``: the grace that the next daemon owes those who are told of it by this one.
+        """
         by = now - stamp
         try:
             self._writer.execute("BEGIN IMMEDIATE")
@@ -164,6 +167,7 @@ class Store:
             )
             self._writer.execute("UPDATE past SET ended_at = ended_at + ?", (by,))
             self._writer.execute(_STAMP, (now, wall_clock(), boot()))
+            self._writer.execute("UPDATE meta SET promised = ?", (promise,))
             self._writer.execute("COMMIT")
         except sqlite3.Error as error:
             self._fail("cannot be written", error)
@@ -312,13 +316,13 @@ def look_over(connection: sqlite3.Connection) -> None:
 
 def load(connection: sqlite3.Connection) -> Stored:
     """All rows; raises sqlite3.Error or ValueError."""
-    meta = connection.execute("SELECT reserved, stamp, written, boot FROM meta").fetchone()
+    meta = connection.execute("SELECT reserved, stamp, written, boot, promised FROM meta").fetchone()
     if meta is None:
         raise ValueError("the row of meta is missing")
     resources = connection.execute(f"SELECT {RESOURCE_COLUMNS} FROM resource ORDER BY rowid")  # noqa: S608
     leases = connection.execute(f"SELECT {LEASE_COLUMNS} FROM lease ORDER BY id")  # noqa: S608
     past = connection.execute(f"SELECT {PAST_COLUMNS} FROM past ORDER BY ended_at, id")  # noqa: S608
-    reserved, stamp, written, booted = meta
+    reserved, stamp, written, booted, promised = meta
     return Stored(
         reserved,
         stamp,
@@ -327,6 +331,7 @@ def load(connection: sqlite3.Connection) -> Stored:
         [resource_of(row) for row in resources],
         [lease_of(row) for row in leases],
         [past_of(row) for row in past],
+        promised,
     )
 
 
@@ -342,15 +347,6 @@ def store_error(path: Path, what: str, error: Exception) -> StoreError:
         "`governor state repair`, or bring a copy back"
     )
     return StoreError(f"{path}: is damaged ({said}); {told}", damaged=True)
-
-
-@cache
-def boot() -> str:
-    """Which boot of the machine its monotonic clock counts from; empty when that cannot be known."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except (OSError, ValueError):
-        return ""
 
 
 def wall_clock() -> str:
