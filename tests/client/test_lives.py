@@ -18,7 +18,7 @@ from governor.client.witness import Witness
 from governor.process import Process, this, watch
 from governor.v1 import governor_pb2 as pb
 from tests.e2e.conftest import Connect, Start
-from tests.e2e.process import BOUND, Daemon, until
+from tests.e2e.process import BOUND, ROOT, until
 from tests.proxy import Proxy
 
 YAML = """\
@@ -31,16 +31,10 @@ semaphores:
 BREAK = 1.8
 
 
-def has_welcomed(gov: Client, times: int = 1) -> bool:
-    """The daemon has answered its hello, of this many different processes."""
-    link = gov._settings.link
-    return link._greeted_at > 0 and link._stream is not None
-
-
 def is_back(gov: Client, former: object) -> None:
     """Wait until another daemon has welcomed it, and renewed what it holds."""
-    talk = gov._settings.link._talk
-    until(lambda: has_welcomed(gov) and talk.process not in (None, former), "it is back")
+    link, talk = gov._settings.link, gov._settings.link._talk
+    until(lambda: link._greeted_at > 0 and talk.process not in (None, former), "it is back")
     until(lambda: not any(held.spared for held in list(talk.keeping._held.values())), "all is renewed")
 
 
@@ -224,15 +218,26 @@ def test_nothing_stays_open_of_one_that_is_another(monkeypatch: pytest.MonkeyPat
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-def test_a_child_of_a_fork_closes_what_it_inherited(start: Start) -> None:
-    """It has a session of its own, or none."""
-    daemon: Daemon = start(YAML)
-    with Client(daemon.address) as gov, gov.acquire("one"):
-        link = gov._settings.link
-        descriptor = link._witness.descriptor
-        assert descriptor >= 0
-        copy = os.dup(descriptor)  # keeps its number, for what this process still has to do with it
-        link._witness.leave()
-        with pytest.raises(OSError, match="descriptor"):
+FORKER = """\
+import os, sys
+from governor import Client
+with Client(sys.argv[1]) as gov, gov.acquire("one"):
+    descriptor = gov._settings.link._witness.descriptor
+    os.fstat(descriptor)
+    if os.fork() == 0:
+        try:
             os.fstat(descriptor)
-        os.close(copy)
+        except OSError:
+            os._exit(7)
+        os._exit(8)
+    print(os.waitstatus_to_exitcode(os.wait()[1]), gov._settings.link._witness.descriptor == descriptor)
+    os.fstat(descriptor)
+"""
+
+
+def test_a_child_of_a_fork_closes_what_it_inherited(start: Start) -> None:
+    """Its parent goes on with it."""
+    daemon = start(YAML)
+    command = [sys.executable, "-c", FORKER, daemon.address]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=BOUND, check=False, cwd=ROOT)
+    assert (run.stdout, run.stderr, run.returncode) == ("7 True\n", "", 0)
