@@ -187,6 +187,10 @@ class Driver:
         """What a lease is, as of the last step; None when it does not live."""
         return self._engine.held(lease)
 
+    def deadline(self, lease: LeaseId) -> tuple[Nanos, bool] | None:
+        """When a lease ends, and whether that is as one whose holder is gone; None when it does not live."""
+        return self._engine.deadline(lease)
+
     def past(self, lease: LeaseId) -> Past | None:
         """What a lease was that has ended, if a request id still stands for it."""
         return self._engine.past(lease)

@@ -174,21 +174,63 @@ async def test_what_came_and_went_in_between_costs_nothing(runs: Runs) -> None:
     assert rig.store.total_changes == before
 
 
-async def test_renewals_wait_for_the_heartbeat(runs: Runs) -> None:
-    """Which comes every second, and leaves a sign of life."""
+@pytest.mark.parametrize("durability", [Durability.PROCESS, Durability.POWER])
+async def test_a_renewal_is_on_record_when_it_is_told(runs: Runs, durability: Durability) -> None:
+    """Any number of them in one transaction: whoever is told relies on the new deadline, so no daemon forgets it."""
+    rig = await runs.start(durability)
+    leases = [rig.take("many") for _ in range(5)]
+    await rig.commit()
+    rig.clock.advance(2 * SECOND)
+    writes = rig.store.writes
+
+    rig.driver.renew((leases[0], leases[1], leases[4]))
+    rig.driver.renew((leases[2],), 3 * LEASE)
+    assert await rig.commit()
+
+    now = 1002 * SECOND
+    assert [row.held.deadline for row in rig.on_record().leases] == [
+        now + LEASE,
+        now + LEASE,
+        now + 3 * LEASE,
+        now - 2 * SECOND + LEASE,
+        now + LEASE,
+    ]
+    assert rig.store.writes == writes + 1
+
+
+async def test_a_renewal_outlives_a_daemon_that_dies_at_once(runs: Runs) -> None:
+    """The holder believes in its new deadline, so nobody else gets the permit before that."""
+    rig = await runs.start()
+    lease = rig.take("one")
+    await rig.commit()
+    rig.clock.advance(LEASE - SECOND // 2)
+    rig.driver.renew((lease,))
+    told = rig.clock.time + LEASE
+    await rig.commit()
+
+    again = await runs.start()
+
+    held = again.driver.held(lease)
+    assert held is not None
+    assert held.deadline >= told
+
+
+async def test_what_may_be_forgotten_waits_for_the_heartbeat(runs: Runs) -> None:
+    """Such as that a holder is gone: one that is not on record only lives longer. With it comes a sign of life."""
     rig = await runs.start()
     lease = rig.take("one")
     await rig.commit()
     rig.clock.advance(2 * SECOND)
     writes = rig.store.writes
-    rig.driver.renew((lease,))
+    rig.driver.disconnect((lease,))
     assert await rig.commit()
     assert rig.store.writes == writes
 
-    rig.clock.advance(SECOND)
+    rig.clock.advance(SECOND // 2)
 
     stored = rig.on_record()
-    assert stored.leases[0].held.deadline == 1000 * SECOND + 2 * SECOND + LEASE
+    assert stored.leases[0].held.orphaned
+    assert stored.leases[0].held.deadline == 1000 * SECOND + 4 * SECOND
     assert stored.stamp == 1000 * SECOND + 2250 * SECOND // 1000
 
 
@@ -246,7 +288,7 @@ async def test_whoever_renews_has_a_grace_each_time(runs: Runs) -> None:
         rig = await runs.start()
         assert rig.restarted.graced == 1
         rig.driver.renew((lease,))
-        runs.clock.advance(SECOND // 4)
+        assert await rig.commit()
 
     rig = await runs.start()
     rig = await runs.start()

@@ -110,6 +110,8 @@ class LeaseState(StrEnum):
 class LeaseResult:
     """The answer for one id. ``remaining`` is set when renewed, ``ended`` when it had ended before.
 
+    It lives for as long as ``remaining`` from now, and longer if it had more and the renewal did not say how long.
+
     ``REFUSED`` carries the ``denial``: the length asked for is not allowed, and the lease lives on as it was.
     """
 

@@ -19,8 +19,11 @@ from governor.core.types import Claim, EndReason, Grant, LeaseId, Nanos, TicketI
 _FORMER = TicketId(0)
 
 
-def held(lease: Lease) -> Held:
-    """A live lease."""
+def held(lending: Lending, lease_id: LeaseId) -> Held | None:
+    """All of a live lease."""
+    lease = lending.leases.live(lease_id)
+    if lease is None:
+        return None
     assert lease.deadline is not None, "a lease without a deadline lent nothing, so it does not live"
     ask = lease.ask
     event = ask.event
@@ -40,10 +43,24 @@ def held(lease: Lease) -> Held:
     )
 
 
-def past(lease: Lease) -> Past:
-    """A lease that has ended."""
+def deadline(lending: Lending, lease_id: LeaseId) -> tuple[Nanos, bool] | None:
+    """Of a live lease that which moves, without the trouble of the rest: a keep-alive may have ten thousand."""
+    lease = lending.leases.live(lease_id)
+    if lease is None:
+        return None
+    assert lease.deadline is not None, "a lease without a deadline lent nothing, so it does not live"
+    return lease.deadline, lease.ends_as is EndReason.DISCONNECTED
+
+
+def past(lending: Lending, lease_id: LeaseId) -> Past | None:
+    """A lease that has ended, if its request id stands for it yet."""
+    lease = lending.leases.past(lease_id)
+    if lease is None:
+        return None
     assert lease.end is not None, "a lease that lives is not past"
     event = lease.ask.event
+    if lending.register.of_request(event.client, event.request_id) is not lease:
+        return None
     waited = lease.granted_at - lease.ask.since
     return Past(lease.id, event.claims, event.client, event.request_id, lease.end, lease.ended_at, waited)
 

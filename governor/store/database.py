@@ -35,7 +35,7 @@ NAME: Final = "state.db"
 _PUT_LEASE: Final = f"INSERT OR REPLACE INTO lease ({LEASE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
 _DROP_LEASE: Final = "DELETE FROM lease WHERE id = ?"
 _DROP_LEASES: Final = "DELETE FROM lease WHERE id BETWEEN ? AND ?"
-_MOVE_LEASE: Final = "UPDATE lease SET deadline = ?, orphaned = ?, graced = ? WHERE id = ?"
+_MOVE_LEASES: Final = "UPDATE lease SET deadline = ?, orphaned = ?, graced = ? WHERE id BETWEEN ? AND ?"
 _PUT_PAST: Final = f"INSERT OR REPLACE INTO past ({PAST_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
 _DROP_PAST: Final = "DELETE FROM past WHERE id = ?"
 _PUT_RESOURCE: Final = f"INSERT OR REPLACE INTO resource ({RESOURCE_COLUMNS}) VALUES (?, ?, ?, ?, ?)"  # noqa: S608
@@ -66,6 +66,7 @@ class Batch:
 
     leases: list[Plain] = field(default_factory=list)
     gone: list[tuple[int]] = field(default_factory=list)
+    # In the order of their ids.
     moved: list[tuple[Nanos, bool, bool, int]] = field(default_factory=list)
     past: list[Plain] = field(default_factory=list)
     gone_past: list[tuple[int]] = field(default_factory=list)
@@ -87,7 +88,7 @@ class Batch:
         for statement, rows in (
             (_DROP_LEASES, runs) if (runs := _run(self.gone)) else (_DROP_LEASE, self.gone),
             (_PUT_LEASE, self.leases),
-            (_MOVE_LEASE, self.moved),
+            (_MOVE_LEASES, _stretches(self.moved)),
             (_DROP_PAST, self.gone_past),
             (_PUT_PAST, self.past),
             (_DROP_RESOURCE, self.gone_resources),
@@ -266,6 +267,23 @@ def _run(ids: list[tuple[int]]) -> list[tuple[int, int]]:
     if len(ids) > 1 and max(ids)[0] - min(ids)[0] == len(ids) - 1:
         return [(min(ids)[0], max(ids)[0])]
     return []
+
+
+def _stretches(moved: list[tuple[Nanos, bool, bool, int]]) -> list[tuple[Nanos, bool, bool, int, int]]:
+    """Those that lie side by side and end alike, as one: what was granted to one client it keeps alive together."""
+    stretches: list[tuple[Nanos, bool, bool, int, int]] = []
+    deadline, orphaned, graced, first, last = -1, False, False, -1, -1
+    for row in moved:
+        if row[3] == last + 1 and row[0] == deadline and row[1] == orphaned and row[2] == graced:
+            last = row[3]
+            continue
+        if last >= 0:
+            stretches.append((deadline, orphaned, graced, first, last))
+        deadline, orphaned, graced, first = row
+        last = first
+    if last >= 0:
+        stretches.append((deadline, orphaned, graced, first, last))
+    return stretches
 
 
 def connect(path: Path, synchronous: str) -> sqlite3.Connection:

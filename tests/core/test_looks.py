@@ -11,7 +11,7 @@ from tests.core.play import Play
 
 
 def test_a_lease_is_shown_with_its_present_deadline() -> None:
-    """Also after a renewal of another length, which a renewal that does not say undoes."""
+    """Also after a renewal of another length."""
     play = Play(semaphore("db", 2, lease=10 * SECOND))
     lease = play.lease(play.ask(("db", 2), client="ann"))
     held = Held(
@@ -33,6 +33,20 @@ def test_a_lease_is_shown_with_its_present_deadline() -> None:
     play.renew(lease, lease=60 * SECOND)
 
     assert play.engine.held(lease) == replace(held, deadline=61 * SECOND)
+
+
+def test_a_renewal_that_does_not_say_takes_nothing_away() -> None:
+    """Neither from one that says how long, nor when a reload has made the longest lease shorter."""
+    play = Play(semaphore("db", 2, lease=10 * SECOND))
+    longer, other = play.ask("db", lease=10 * SECOND), play.ask("db", lease=10 * SECOND)
+    play.renew(play.lease(longer), lease=60 * SECOND)
+    play.reconfigure(semaphore("db", 2, lease=5 * SECOND, max_lease=5 * SECOND))
+
+    play.renew(play.lease(longer), play.lease(other))
+
+    assert (play.deadline(longer), play.deadline(other)) == (60 * SECOND, 10 * SECOND)
+    play.renew(play.lease(longer), lease=SECOND)
+    assert play.deadline(longer) == SECOND, "one that says how long is obeyed"
 
 
 def test_the_length_of_a_lease_is_what_a_renewal_would_give() -> None:

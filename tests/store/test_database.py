@@ -92,6 +92,22 @@ def test_what_has_changed_is_changed(store: Store) -> None:
     assert store.load().resources == []
 
 
+def test_leases_that_end_alike_are_moved_alike(store: Store) -> None:
+    """Side by side or not, and no other with them."""
+    store.write(Batch(leases=[lease_row(lease(number), graced=False) for number in range(1, 10)]))
+    moved = [(90, False, False, 1), (90, False, False, 2), (90, False, False, 4), (90, True, False, 5)]
+    moved += [(90, True, True, 6), (91, True, True, 7), (91, True, True, 8)]
+
+    store.write(Batch(moved=moved))
+
+    rows = [(row.held.deadline, row.held.orphaned, row.graced, row.held.id) for row in store.load().leases]
+    untouched = lease(1)
+    assert rows == sorted(
+        [*moved, *[(untouched.deadline, untouched.orphaned, False, number) for number in (3, 9)]],
+        key=lambda row: row[3],
+    )
+
+
 def test_a_restart_moves_everything_to_its_own_clock(store: Store) -> None:
     """With a grace for those that have not had one."""
     past = Past(LeaseId(3), (Claim("jobs", 1),), "me", "r3", EndReason.SPENT, 11, 0)
