@@ -189,11 +189,15 @@ class Changes:
         return dirty.union(fresh)
 
     def _take_moved(self, batch: Batch) -> set[LeaseId]:
-        moved, self._moved = self._moved, set()
-        for lease in sorted(moved):
-            ends = self._driver.deadline(lease)
-            if ends is not None:
-                batch.moved.append((*ends, lease in self._graced, lease))
+        moved = self._moved
+        if not moved:
+            return set()
+        self._moved = set()
+        graced = self._graced
+        batch.moved = [
+            (deadline, orphaned, lease in graced, lease)
+            for deadline, orphaned, lease in self._driver.deadlines(sorted(moved))
+        ]
         return moved
 
     def _keep_past(self, lease: LeaseId, batch: Batch) -> None:

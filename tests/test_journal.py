@@ -71,7 +71,7 @@ class Rig:
         self.journal = Journal(self.driver, self.store, clock, durability, on_error)
         self.journal.begin(stored, stored.reserved)
         self.restarted: Restarted = go_on(self.driver, stored, SPECS, GRACE, clock.time, "boot")
-        self.store.restart(self.restarted.stamp, clock.time, GRACE)
+        self.store.restart(self.restarted.stamp, clock.time, GRACE, self.restarted.resources_by)
 
     def ask(self, name: str, request_id: str = "") -> Granted | Reason | None:
         """Without waiting."""
@@ -277,6 +277,24 @@ async def test_a_dead_holder_loses_its_permit_however_often_the_daemon_dies(runs
             break
 
     assert rig.driver.live_leases == 0
+
+
+async def test_a_start_that_is_cut_off_leaves_instants_of_one_clock(runs: Runs) -> None:
+    """After the machine was started anew, whose clock is behind then: nothing must seem to be of the future."""
+    rig = await runs.start()
+    lease = rig.take("one")
+    rig.take("api")
+    await rig.commit()
+    await runs.kill()
+    runs.clock = FakeClock()
+    runs.last = Rig(runs.folder, runs.clock, Durability.PROCESS, OnStoreError.REFUSE)
+    await runs.kill()
+
+    again = await runs.start()
+
+    held = again.driver.held(lease)
+    assert held is not None
+    assert held.deadline == again.clock.time + LEASE + GRACE
 
 
 async def test_whoever_renews_has_a_grace_each_time(runs: Runs) -> None:

@@ -8,6 +8,7 @@ alone, never on how punctual a timer was. When very much is due at once, it is m
 event: until the last of them the engine is *behind*, and `next_deadline` is over already.
 """
 
+from collections.abc import Iterable
 from typing import Final, assert_never
 
 from governor.core import admission, invariants, reload, restart
@@ -120,9 +121,9 @@ class Engine:
         """What a lease is, as of the last step; None when it does not live."""
         return restart.held(self._lending, lease_id)
 
-    def deadline(self, lease_id: LeaseId) -> tuple[Nanos, bool] | None:
-        """When a lease ends, and whether that is as one whose holder is gone; None when it does not live."""
-        return restart.deadline(self._lending, lease_id)
+    def deadlines(self, lease_ids: Iterable[LeaseId]) -> list[tuple[Nanos, bool, LeaseId]]:
+        """When each of these that lives ends, and whether that is as one whose holder is gone."""
+        return restart.deadlines(self._lending, lease_ids)
 
     def past(self, lease_id: LeaseId) -> Past | None:
         """What a lease was that has ended, if a request id still stands for it; else it need not be remembered."""

@@ -154,8 +154,11 @@ class Store:
                     writer.execute("ROLLBACK")
             self._fail("cannot be written", error)
 
-    def restart(self, stamp: Nanos, now: Nanos, grace: Nanos) -> None:
-        """What counted as of ``stamp`` counts as of ``now``; no lease has a grace twice. Raises StoreError."""
+    def restart(self, stamp: Nanos, now: Nanos, grace: Nanos, resources_by: Nanos) -> None:
+        """What counted as of ``stamp`` counts as of ``now``, all of it: who dies next leaves instants of one clock.
+
+        No lease has a grace twice. Raises StoreError.
+        """
         by = now - stamp
         try:
             self._writer.execute("BEGIN IMMEDIATE")
@@ -164,6 +167,7 @@ class Store:
                 (by, grace, by),
             )
             self._writer.execute("UPDATE past SET ended_at = ended_at + ?", (by,))
+            self._writer.execute("UPDATE resource SET at = min(at + ?, ?)", (resources_by, now))
             self._writer.execute(_STAMP, (now, wall_clock(), boot()))
             self._writer.execute("COMMIT")
         except sqlite3.Error as error:

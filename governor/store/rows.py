@@ -80,7 +80,7 @@ def lease_row(held: Held, *, graced: bool) -> Plain:
 
 def lease_of(row: Plain) -> LeaseRow:
     """The lease of its columns; raises ValueError."""
-    return _read(f"lease {row[0]}", row, _lease)
+    return _read("lease", row, _lease)
 
 
 def _lease(row: Plain) -> LeaseRow:
@@ -115,7 +115,7 @@ def past_row(past: Past) -> Plain:
 
 def past_of(row: Plain) -> Past:
     """The ended lease of its columns; raises ValueError."""
-    return _read(f"past lease {row[0]}", row, _past)
+    return _read("past lease", row, _past)
 
 
 def _past(row: Plain) -> Past:
@@ -195,7 +195,7 @@ def resource_row(resource: Remembered) -> Plain:
 
 def resource_of(row: Plain) -> Remembered:
     """The resource of its columns; raises ValueError."""
-    return _read(f"resource {row[0]!r}", row, _resource)
+    return _read("resource", row, _resource)
 
 
 def _resource(row: Plain) -> Remembered:
@@ -233,7 +233,7 @@ def _read(what: str, row: Plain, read: Callable[[Plain], _Row]) -> _Row:
         return read(row)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         why = f"{error.error_count()} errors" if isinstance(error, ValidationError) else f"{error}"
-        raise ValueError(f"{what} makes no sense ({type(error).__name__}: {why})") from error
+        raise ValueError(f"{what} {row[0]} makes no sense ({type(error).__name__}: {why})") from error
 
 
 def _int(plain: object) -> int:

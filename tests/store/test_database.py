@@ -112,14 +112,15 @@ def test_a_restart_moves_everything_to_its_own_clock(store: Store) -> None:
     """With a grace for those that have not had one."""
     past = Past(LeaseId(3), (Claim("jobs", 1),), "me", "r3", EndReason.SPENT, 11, 0)
     rows = [lease_row(lease(1), graced=False), lease_row(lease(2), graced=True)]
-    store.write(Batch(leases=rows, past=[past_row(past)], stamp=40))
+    jobs = resource_row(Remembered(ResourceSpec("jobs", SemaphoreSpec(8), 1, 2, 3, 4, 5), {}, 35))
+    store.write(Batch(leases=rows, past=[past_row(past)], resources=[jobs], stamp=40))
 
-    store.restart(40, 1000, 5)
+    store.restart(40, 1000, 5, 960)
 
     stored = store.load()
     assert [row.held.deadline for row in stored.leases] == [1015, 1010]
     assert [(row.held.granted_at, row.graced) for row in stored.leases] == [(980, True)] * 2
-    assert (stored.past[0].ended_at, stored.stamp) == (971, 1000)
+    assert (stored.past[0].ended_at, stored.resources[0].at, stored.stamp) == (971, 995, 1000)
 
 
 def test_a_transaction_that_fails_has_written_nothing(store: Store) -> None:
