@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
+from governor import journal
 from governor.core.effects import Granted
 from governor.core.engine import Engine
 from governor.core.kinds.pool import MemberSpec, PoolSpec
@@ -45,6 +47,8 @@ class Failing(Store):
 
     full = False
     writes = 0
+    # What the disk waits for, if anything, before it has moved the log into the file.
+    slow: threading.Event | None = None
 
     def write(self, batch: Batch) -> None:
         """As the real one, if there is room."""
@@ -52,6 +56,11 @@ class Failing(Store):
             raise StoreError("the disk is full")
         self.writes += 1
         super().write(batch)
+
+    def flush(self) -> None:
+        """As the real one, when it is let."""
+        assert self.slow is None or self.slow.wait(10)
+        super().flush()
 
     def reopen(self) -> None:
         """As the real one, if there is room."""
@@ -434,3 +443,27 @@ async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(10):
         while not condition():  # noqa: ASYNC110 - it is a retry of its own that is waited for
             await asyncio.sleep(0.01)
+
+
+async def test_the_log_does_not_grow_faster_than_the_disk_can_take_it(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond a bound whoever would write waits for the disk; then all of it is on record, and the log begins anew."""
+    monkeypatch.setattr(journal, "_LOG_BYTES", 300_000)
+    monkeypatch.setattr(journal, "_LOG_MORE", 200_000)
+    rig = await runs.start()
+    rig.store.slow = threading.Event()
+    leases: list[LeaseId] = []
+
+    done: bool | Awaitable[bool] = True
+    while done is True and len(leases) < 1000:
+        leases.append(rig.take("many"))
+        done = rig.driver.commit()
+
+    assert not isinstance(done, bool)
+    assert 500_000 < rig.store.log_bytes() < 700_000
+    assert rig.ids() == leases[:-1]
+    rig.store.slow.set()
+    assert await done
+    assert rig.ids() == leases
+    assert rig.store.log_bytes() < 100_000
