@@ -161,9 +161,13 @@ class Restored:
 
 @dataclass(slots=True)
 class RestoreRefused:
-    """What was to be restored makes no sense; each problem is a sentence. The engine is of no use any more."""
+    """What was to be restored makes no sense; each problem is a sentence. The engine is of no use any more.
+
+    ``culprits``: what each problem is about, the id of a lease or the name of a resource.
+    """
 
     problems: tuple[str, ...]
+    culprits: tuple[LeaseId | str, ...] = ()
 
 
 @dataclass(slots=True)

@@ -77,14 +77,20 @@ def restore(lending: Lending, event: Restore, now: Nanos, effects: list[Effect])
     assert not len(lending.leases) + len(lending.waiters), "somebody asked before the restart was over"
     pools = {resource.spec.name for resource in lending.resources if resource.limit.members(now) is not None}
     shapes: _Shapes = {}
-    told = [(lease.id, _restore_lease(lending, lease, pools, shapes)) for lease in event.leases]
-    told += [(lease.id, _restore_past(lending, lease)) for lease in event.past[-REMEMBERED:]]
-    recalled = [(remembered.spec.name, _recall(lending, remembered)) for remembered in event.resources]
-    problems = [
-        *[f"lease {lease_id}: {problem}" for lease_id, problem in told if problem is not None],
-        *[f"{name}: {problem}" for name, problem in recalled if problem is not None],
+    told: list[tuple[LeaseId | str, str | None]] = [
+        *[(lease.id, _restore_lease(lending, lease, pools, shapes)) for lease in event.leases],
+        *[(lease.id, _restore_past(lending, lease)) for lease in event.past[-REMEMBERED:]],
+        *[(remembered.spec.name, _recall(lending, remembered)) for remembered in event.resources],
     ]
-    effects.append(RestoreRefused(tuple(problems)) if problems else Restored(len(lending.leases)))
+    problems = [(culprit, problem) for culprit, problem in told if problem is not None]
+    if not problems:
+        effects.append(Restored(len(lending.leases)))
+        return
+    sentences = [
+        f"{culprit}: {problem}" if isinstance(culprit, str) else f"lease {culprit}: {problem}"
+        for culprit, problem in problems
+    ]
+    effects.append(RestoreRefused(tuple(sentences), tuple([culprit for culprit, _ in problems])))
 
 
 def _restore_lease(lending: Lending, former: Held, pools: set[str], shapes: "_Shapes") -> str | None:

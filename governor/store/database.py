@@ -19,6 +19,7 @@ from typing import Final, NoReturn
 
 from governor.core.types import Nanos
 from governor.store import schema
+from governor.store.errors import UNREADABLE, StoreError, store_error
 from governor.store.rows import (
     LEASE_COLUMNS,
     PAST_COLUMNS,
@@ -51,17 +52,6 @@ _PAGE: Final = 1024
 
 # Of the header of a file, as far as an application says there whose it is.
 _HEADER: Final = 100
-
-# What SQLite says of a file that is no longer what it was. The rest (a full disk, a lock) may pass.
-_DAMAGED: Final = frozenset((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB))
-
-
-class StoreError(Exception):
-    """The state cannot be read or written; one line that says what, where and what to do. ``damaged``: for good."""
-
-    def __init__(self, message: str, *, damaged: bool = False) -> None:
-        super().__init__(message)
-        self.damaged = damaged
 
 
 @dataclass(slots=True)
@@ -121,7 +111,7 @@ class Store:
             recognise(self.path)
             self._writer = self._opened(check=True)
             self._folder = connect(self.path, "NORMAL")
-        except (sqlite3.Error, OSError) as error:
+        except (*UNREADABLE, OSError) as error:
             self._fail("cannot be opened", error)
 
     @property
@@ -219,7 +209,7 @@ class Store:
         try:
             self._writer = self._opened(check=False)
             self._folder = connect(self.path, "NORMAL")
-        except (sqlite3.Error, OSError) as error:
+        except (*UNREADABLE, OSError) as error:
             self._fail("cannot be opened", error)
 
     def close(self) -> None:
@@ -319,15 +309,23 @@ def recognise(path: Path) -> None:
 
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
-    """Make a present file of an older one; raises StoreError for a newer one."""
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    """Make a present file of an older one, or of an empty one; raises StoreError for a newer one."""
+    version = version_of(connection, path)
+    if version < 1 and connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        raise sqlite3.DatabaseError("it is of no state version")
+    for number, script in enumerate(schema.MIGRATIONS[version:], version + 1):
+        connection.executescript(f"BEGIN IMMEDIATE; {script}; PRAGMA user_version = {number}; COMMIT")
+
+
+def version_of(connection: sqlite3.Connection, path: Path) -> int:
+    """Which version it is of; raises StoreError for a newer one."""
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     if version > len(schema.MIGRATIONS):
         raise StoreError(
             f"{path}: was written by a newer governor (state version {version}; this one knows "
             f"{len(schema.MIGRATIONS)}): start that one again, or this one with another state folder"
         )
-    for number, script in enumerate(schema.MIGRATIONS[version:], version + 1):
-        connection.executescript(f"BEGIN IMMEDIATE; {script}; PRAGMA user_version = {number}; COMMIT")
+    return version
 
 
 def look_over(connection: sqlite3.Connection) -> None:
@@ -355,20 +353,6 @@ def load(connection: sqlite3.Connection) -> Stored:
         [lease_of(row) for row in leases],
         [past_of(row) for row in past],
     )
-
-
-def store_error(path: Path, what: str, error: Exception) -> StoreError:
-    """What went wrong with a file, in one line."""
-    code = getattr(error, "sqlite_errorcode", None)
-    transient = isinstance(error, OSError) or (code is not None and (code & 0xFF) not in _DAMAGED)
-    said = (error.strerror if isinstance(error, OSError) else None) or str(error)
-    if transient:
-        return StoreError(f"{path}: {what} ({said}); check the disk and the folder's owner")
-    told = (
-        "it says who holds what, so it is not replaced: see `governor state check`, and mend it with "
-        "`governor state repair`, or bring a copy back"
-    )
-    return StoreError(f"{path}: is damaged ({said}); {told}", damaged=True)
 
 
 @cache

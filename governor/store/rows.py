@@ -30,6 +30,9 @@ RESOURCE_COLUMNS: Final = "name, kind, spec, memory, at"
 
 Plain = tuple[int | str, ...]
 
+# What of a resource may be nothing.
+_OPTIONAL: Final = frozenset({"on_disconnect"})
+
 # How many texts of grants are kept, with what they mean: there are few, for as many leases as there are.
 _CACHED: Final = 1024
 
@@ -216,8 +219,25 @@ def _spec_text(spec: ResourceSpec) -> str:
 def _spec(name: str, kind: str, plain: dict[str, object]) -> ResourceSpec:
     if kind not in KINDS:
         raise ValueError(f"there is no kind {kind!r}")
+    _nothing_below_zero(plain)
     limit = _adapter(kind).validate_python(plain.pop("limit"))
-    return ResourceSpec(name, limit, **cast("dict[str, int]", plain))
+    try:
+        limit.build(0)
+    except AssertionError as error:
+        raise ValueError(f"its limit cannot be: {error}") from error
+    lengths = {key: value if value is None and key in _OPTIONAL else _int(value) for key, value in plain.items()}
+    return ResourceSpec(name, limit, **cast("dict[str, int]", lengths))
+
+
+def _nothing_below_zero(plain: object) -> None:
+    """Nothing that an operator may write is."""
+    if isinstance(plain, dict):
+        plain = list(plain.values())
+    if isinstance(plain, list):
+        for each in plain:
+            _nothing_below_zero(each)
+    elif isinstance(plain, (int, float)) and plain < 0:
+        raise ValueError(f"{plain} is below zero")
 
 
 @cache
@@ -237,7 +257,7 @@ def _read(what: str, row: Plain, read: Callable[[Plain], _Row]) -> _Row:
 
 
 def _int(plain: object) -> int:
-    if not isinstance(plain, int):
+    if not isinstance(plain, int) or isinstance(plain, bool):
         raise ValueError(f"{plain!r} is not a number")  # noqa: TRY004 - what is read is wrong, not how it is called
     return plain
 
