@@ -62,6 +62,19 @@ def test_the_length_of_a_lease_is_what_a_renewal_would_give() -> None:
     assert play.renew(held.id)[0].remaining == 5 * SECOND
 
 
+def test_of_many_leases_only_what_moves_is_shown() -> None:
+    """In the order asked; what has ended or never was is left out."""
+    play = Play(semaphore("db", 3, lease=10 * SECOND))
+    gone, kept, ended = [play.lease(play.ask("db")) for _ in range(3)]
+    play.release(ended)
+    play.disconnect(gone)
+
+    assert play.engine.deadlines([kept, ended, LeaseId(99), gone]) == [
+        (10 * SECOND, False, kept),
+        (2 * SECOND, True, gone),
+    ]
+
+
 def test_the_grace_of_a_lease_is_that_of_its_least_patient_resource() -> None:
     """What is not live has none, and neither has what is kept."""
     keep = declared("keep", SemaphoreSpec(3), on_disconnect=None)
