@@ -81,12 +81,13 @@ def test_a_dead_holder_does_not_keep_its_permit_for_ever(start: Start, connect: 
 
 
 def test_the_library_keeps_its_leases_over_a_restart(start: Start) -> None:
-    """Its session comes back by itself; nobody else is let in meanwhile."""
-    daemon = start(YAML)
+    """Its session comes back by itself; nobody else is let in meanwhile, however long a start takes here."""
+    yaml = f"defaults: {{on_disconnect: 1m}}\n{YAML}"
+    daemon = start(yaml)
     with Library(daemon.address, name="me") as library, library.acquire("one") as lease:
         for _ in range(2):
             daemon.kill()
-            daemon = start(YAML)
+            daemon = start(yaml)
             with Client(daemon.address) as other:
                 assert refused(other, "one").reason == "NONE_FREE"
             until(partial(_renewed, daemon), "it is back")
