@@ -234,7 +234,7 @@ class Link:
                 self._closing = False
                 if not work.patient:
                     self._dial.hurry()
-                talk.ask(work)
+                talk.ask(work, now)
             elif isinstance(work, Held):
                 talk.keeping.release(work)
             else:
