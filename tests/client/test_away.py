@@ -15,7 +15,8 @@ from typing import Final, Literal
 import pytest
 
 from governor import AsyncClient, Client, GovernorError, LeaseLost, NotGranted, Unavailable
-from governor.client import conversation
+from governor.client import conversation, patience
+from governor.client.asks import SECOND
 from tests.client.conftest import Run
 from tests.e2e.client import Client as Raw
 from tests.e2e.conftest import Connect, Start
@@ -237,21 +238,27 @@ def test_to_go_on_without_is_not_to_overrule_the_daemon(gov: Client, daemon: Dae
 # --- coming back --------------------------------------------------------------------------------------------------
 
 
-def test_a_waiter_outlives_a_restart_of_the_daemon(start: Start, connect: Connect) -> None:
+def test_a_waiter_outlives_a_restart_of_the_daemon(
+    start: Start, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It stood in line, and does so again as soon as there is one; also a program that is not patient."""
+    # However long a daemon takes to start: that patience ends is tested where time is made up.
+    monkeypatch.setattr(patience, "PATIENCE", int(BOUND * SECOND))
     daemon = start(ONE)
     me = connect(daemon)
-    with Client(daemon.address) as gov, Client(daemon.address, unavailable="wait") as patient:
-        lease = gov.acquire("one")
-        with ThreadPoolExecutor(2) as pool:
-            waiting = [pool.submit(_enter, each) for each in (gov, patient)]
-            until(lambda: me.counts("one") == (1, 2), "they wait")
-            daemon.kill()
-            daemon = start(ONE)
-            until(lambda: me.counts("one") == (1, 2), "they wait again, and what was held is held")
-            lease.release()
-            assert [each.result(BOUND) for each in waiting] == [True, True]
-        assert not lease.lost
+    held = me.acquire("one", lease=int(BOUND))
+    with (
+        Client(daemon.address) as gov,
+        Client(daemon.address, unavailable="wait") as patient,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        waiting = [pool.submit(_enter, each) for each in (gov, patient)]
+        until(lambda: me.counts("one") == (1, 2), "they wait")
+        daemon.kill()
+        daemon = start(ONE)
+        until(lambda: me.counts("one") == (1, 2), "they wait again, and what was held is held")
+        me.release(held.id)
+        assert [each.result(BOUND) for each in waiting] == [True, True]
     assert connect(daemon).idle()
 
 
