@@ -294,16 +294,16 @@ def test_a_release_is_retried(start: Start, connect: Connect) -> None:
 
 
 def _break(gov: Client) -> None:
-    sock = gov._settings.link._socket
+    sock = gov._settings.link._connection.socket
     assert sock is not None
     sock.shutdown(socket.SHUT_RDWR)
 
 
 def _break_and_come_back(gov: Client) -> None:
     link = gov._settings.link
-    sock = link._socket
+    sock = link._connection.socket
     link.submit(lambda _: _break(gov))
-    until(lambda: link._socket not in {None, sock} and link._greeted_at > 0, "it is back")
+    until(lambda: link._connection.socket not in {None, sock} and link._connection.greeted_at > 0, "it is back")
 
 
 def test_a_client_resumes_within_the_grace(gov: Client, daemon: Daemon, me: Raw) -> None:
@@ -404,18 +404,18 @@ def test_a_silent_connection_is_given_up(gov: Client, daemon: Daemon, me: Raw, m
     monkeypatch.setattr(conversation, "SILENCE", 1_000_000_000)
     lease = gov.acquire("one")
     link = gov._settings.link
-    sock = link._socket
+    sock = link._connection.socket
     end = time.monotonic() + 1.3
     until(lambda: time.monotonic() > end, "many a probe was answered")
-    assert link._socket is sock
+    assert link._connection.socket is sock
 
     daemon.signal(signal.SIGSTOP)
     try:
-        until(lambda: link._socket is not sock, "it was given up")
+        until(lambda: link._connection.socket is not sock, "it was given up")
     finally:
         daemon.signal(signal.SIGCONT)
         daemon.expect(r"paused for")
-    until(lambda: link._greeted_at > 0, "it is back")
+    until(lambda: link._connection.greeted_at > 0, "it is back")
     assert not lease.lost
     lease.release()
 
