@@ -67,7 +67,8 @@ class Driver:
     ``beat_observers`` every second while anything is lent, and once more. They must be quick and must not raise.
 
     ``commit``: whoever is about to tell somebody what has happened calls this first. False, or an awaitable of that:
-    what was granted since could not be put on record, and has been taken back.
+    what was granted since could not be put on record, and has been taken back. ``unrecorded``: whether that would
+    take a transaction, here and now.
     """
 
     def __init__(self, engine: Engine, clock: Clock, *, beating: bool = True) -> None:
@@ -86,6 +87,7 @@ class Driver:
         self.pause_observers: list[Callable[[Nanos], None]] = []
         self.beat_observers: list[Callable[[], None]] = []
         self.commit: Callable[[], bool | Awaitable[bool]] = _nothing_to_write
+        self.unrecorded: Callable[[], bool] = _all_is_written
         self._beat: Timer | None = None
         self._beat_at: Nanos = 0
         # An instant by which there was a sign of life, unless nothing ran.
@@ -317,6 +319,10 @@ class Driver:
 
 def _nothing_to_write() -> bool:
     return True
+
+
+def _all_is_written() -> bool:
+    return False
 
 
 def _settle(caller: "asyncio.Future[Answer]", answer: Answer) -> None:

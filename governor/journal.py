@@ -83,6 +83,7 @@ class Journal:
             self._driver.observers.append(self._observe)
             self._driver.beat_observers.append(self._beat)
         self._driver.commit = self.commit
+        self._driver.unrecorded = self.unrecorded
 
     # --- what happens ---------------------------------------------------------------------------------------
 
@@ -111,6 +112,10 @@ class Journal:
             # Shielded: whoever waits for it may be cancelled, and others wait for the same.
             return asyncio.shield(self._flying) if self._flying else self._good()
         return self._write()
+
+    def unrecorded(self) -> bool:
+        """Whether to `commit` would make a transaction in the loop."""
+        return self._changes.urgent and not (self._in_thread or self._locked or self.broken)
 
     def _write(self, *, beat: bool = False) -> Done:
         if self.broken or self._closed:

@@ -20,6 +20,7 @@ from governor.driver import Driver
 from governor.rpc import status, translate
 from governor.rpc.asks import Asks
 from governor.rpc.delivery import Delivery
+from governor.rpc.gathering import Gathering
 from governor.rpc.reading import Reading
 from governor.rpc.replies import Replies
 from governor.rpc.session import SessionService
@@ -53,6 +54,7 @@ class GovernorServicer:
         self._driver = driver
         self._clock = clock
         self._delivery = Delivery(driver.abandon)
+        self._gathering = Gathering(driver)
         self._asks = Asks()
         self._replies = Replies()
 
@@ -92,7 +94,7 @@ class GovernorServicer:
         """What the caller is told, once it is on record; for the last step of a handler only."""
         if isinstance(answer, Denied):
             return status.refusal(answer.denial, waited=answer.waited)
-        recorded = self._driver.commit()
+        recorded = self._gathering.commit()
         if recorded is True:
             return self._granted(answer)
         if recorded is False:
@@ -139,7 +141,7 @@ class GovernorServicer:
             return refused
         reply = self._replies.released(results)
         # Whether or not it can be put on record: what was given back is given back.
-        recorded = self._driver.commit()
+        recorded = self._gathering.commit()
         return reply if isinstance(recorded, bool) else _after(recorded, reply)
 
     def _renew(self, raw: bytes, context: Context) -> Answer:
