@@ -81,9 +81,8 @@ class Ask:
     message: int = 0
     sent_at: int = 0
     queued: bool = False
-    # It was sent before, on a connection that broke; and the daemon had greeted us on it: when that broke.
+    # It was sent before, on a connection that broke; and if the daemon had greeted us on it, when that was, else 0.
     repeated: bool = False
-    again: bool = False
     broke_at: int = 0
     given_up: bool = False
     held: "Held | None" = None

@@ -128,7 +128,6 @@ class Conversation:
             ask.queued = False
             ask.repeated = True
             if self._welcome:
-                ask.again = True
                 ask.broke_at = now
         self._welcome = False
         self._unsaid.extendleft(reversed(again))
@@ -139,7 +138,7 @@ class Conversation:
         """No connection can be had now: whoever is not patient is told so; if it is for good, everybody."""
         self._patience.trouble = why
         for ask in list(self._asks.values()):
-            if for_good or not (ask.patient or ask.again):
+            if for_good or not (ask.patient or ask.broke_at):
                 self._answer(ask, Unavailable(why, address=self._address))
 
     def fail(self) -> None:
@@ -259,9 +258,9 @@ class Conversation:
         if ask.adopt and refusal.code in _NO_MORE:
             self.answers.append((ask, LeaseLost(refusal.message, lease=ask.adopt, reason=refusal.reason.lower())))
             return
-        if ask.again and refusal.reason == "LEASE_ENDED":
+        if ask.broke_at and refusal.reason == "LEASE_ENDED":
             # It was granted as the connection broke, and was over before we came back: nobody ever had it.
-            ask.again, ask.message = False, 0
+            ask.broke_at, ask.message = 0, 0
             self.ask(ask, now)
             return
         retry_after = refusal.retry_after.ToNanoseconds() / SECOND if refusal.HasField("retry_after") else None

@@ -76,7 +76,7 @@ def _until(ask: Ask, *, greeted: bool) -> int:
         until = ask.asked_at + max(wait, LEAST)
     elif wait is None:
         until = NEVER
-    if not ask.patient and (wait is None or ask.again):
+    if not ask.patient and (wait is None or ask.broke_at):
         # It may have stood in line, which outlives a restart of the daemon, but not for long.
         until = min(until, since + PATIENCE)
     return max(until, began + LEAST)
