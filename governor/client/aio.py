@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, cast
 
 from governor.client.asks import Ask, OnQueued
-from governor.client.errors import GovernorError, NotGranted, Unavailable, UsageError
+from governor.client.errors import NotGranted, Unavailable, UsageError
 from governor.client.held import Held
 from governor.client.lease import AsyncLease, OnLoss
 from governor.client.settings import Settings, Unavail
@@ -189,17 +189,11 @@ class Acquiring:
             raise UsageError("an acquire is awaited or entered once; call acquire again")
         link = settings.link
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Held | GovernorError] = loop.create_future()
-
-        def settle(answer: Held | GovernorError) -> None:
-            if not future.done():
-                future.set_result(answer)
-
-        ask.settle = settle
+        ask.waiter = waiter = loop.create_future()
         ask.loop = loop
         link.submit_soon(loop, ask)
         try:
-            answer = yield from future
+            answer = yield from waiter
         except BaseException:
             link.give_up(ask)
             raise
@@ -221,7 +215,7 @@ class Acquiring:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         assert self._lease is not None
-        await self._lease.__aexit__(kind, error, traceback)
+        self._lease.leave(error)
 
 
 def _rebuild(kind: type[AsyncClient], arguments: Mapping[str, object]) -> AsyncClient:

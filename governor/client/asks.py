@@ -65,14 +65,16 @@ class Ask:
     """
 
     shape: Shape
-    settle: Settle
+    # Called in the client's own thread; None: an event loop's ``waiter`` is settled instead.
+    settle: Settle | None
     asked_at: int
     patient: bool = False
     fail_open: bool = False
     adopt: int = 0
     # It never blocks either.
     on_queued: OnQueued | None = None
-    # Where ``settle`` and ``on_queued`` are called; None: in the client's own thread.
+    waiter: "asyncio.Future[Held | GovernorError] | None" = None
+    # Where ``waiter`` is settled and ``on_queued`` is called; None: in the client's own thread.
     loop: "asyncio.AbstractEventLoop | None" = None
     op: int = 0
     # When the client's own thread learned of it.

@@ -9,13 +9,14 @@ next one, so that a busy program sends few large messages and a quiet one sends 
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, cast
 
 from google.protobuf.message import DecodeError
 
 from governor.client.asks import SECOND, Ask
 from governor.client.errors import GovernorError, LeaseLost, NotGranted, Unavailable
-from governor.client.held import Held, Member, State
+from governor.client.grants import Grants, Unopened
+from governor.client.held import Held, State
 from governor.client.keeping import NEVER, Keeping
 from governor.client.patience import Patience
 from governor.client.unsaid import Unsaid
@@ -58,6 +59,7 @@ class Conversation:
         self._asks: dict[int, Ask] = {}
         self._unsaid = Unsaid()
         self._cancels: list[int] = []
+        self._grants = Grants()
         self._open = False
         self._welcome = False
         self._sent = self._handled = 0
@@ -195,9 +197,12 @@ class Conversation:
     def hear(self, message: bytes, now: int) -> None:
         """Take in one message. Raises ValueError when it is none."""
         try:
-            said = pb.SessionResponse.FromString(message)
+            said = Unopened.FromString(message)
+            self._hear(said, now)
         except DecodeError as error:
             raise ValueError("not a SessionResponse") from error
+
+    def _hear(self, said: pb.SessionResponse, now: int) -> None:
         if said.handled:
             self._handled = said.handled
             self._patience.kept_up_at = now
@@ -216,27 +221,15 @@ class Conversation:
         self.keeping.hear(said)
 
     def _granted(self, granted: pb.SessionGrant, now: int) -> None:
+        # What is unopened of it is bytes, whatever its type says.
+        lease_id, terms = self._grants.read(cast("bytes", granted.lease))
         ask = self._asks.pop(granted.op, None)
         if ask is None:
             return  # given up meanwhile; the daemon takes it back when it reads so
-        lease = granted.lease
-        length = None
-        waited = 0
-        if lease.HasField("remaining"):
-            remaining = lease.remaining
-            length = remaining.seconds * SECOND + remaining.nanos
-        if lease.HasField("waited"):
-            waited = lease.waited.ToNanoseconds()
-        claims = ask.shape.claims
-        members: tuple[Member, ...] = ()
-        for grant in lease.grants:
-            if grant.members:
-                pool = grant.resource
-                members += tuple([Member(m.id, dict(m.attributes), m.generation, pool) for m in grant.members])
-        if ask.adopt:
-            claims = tuple([(grant.resource, grant.permits) for grant in lease.grants])
+        length, waited = terms.length, terms.waited
+        claims = terms.claims if ask.adopt else ask.shape.claims
         outlives = self.keeping.outlives(granted)
-        ask.held = held = Held(lease.id, claims, members, length, waited, 0, outlives, self._owner)
+        ask.held = held = Held(lease_id, claims, terms.members, length, waited, 0, outlives, self._owner)
         if length is not None:
             # It came into line after it was sent, so this is no later than the grant, however late we hear of it. Of
             # one that was sent twice we do not know since when it waited: a keep-alive makes its deadline firm.

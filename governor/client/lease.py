@@ -130,12 +130,18 @@ class Lease:
             >>> lease.ended
             True
         """
-        held = self._held
         code = _OUTCOMES.get(outcome)
         if code is None:
             raise UsageError(f'an outcome is "ok", "broken" or "unknown", not {outcome!r}')
-        self._stop_watching()
-        if held is not None and held.state is State.HELD and held.owner == self._link.pid:
+        self._give_back(code)
+
+    def _give_back(self, code: "pb.Outcome.ValueType") -> None:
+        held = self._held
+        if held is None:
+            return
+        if held.watchers is not None:
+            self._stop_watching()
+        if held.state is State.HELD and held.owner == self._link.pid:
             held.outcome = code
             # In this order, so that one that Ctrl-C keeps from being given back is not taken for given back.
             if held.length is not None:
@@ -173,18 +179,19 @@ class Lease:
         if self.ended:
             raise UsageError(f"{self!r} is over, or another process holds it: acquire again")
 
-    def _leave(self, error: BaseException | None) -> None:
-        """The end of a block."""
-        if not self.lost:
+    def leave(self, error: BaseException | None) -> None:
+        """The end of a block, which an ``error`` may have ended. Raises LeaseLost."""
+        held = self._held
+        if held is None or held.state is not State.LOST:
             try:
-                self.release()
+                self._give_back(pb.OUTCOME_UNSPECIFIED)
             except BaseException:
-                self.release()  # Ctrl-C came in between
+                self._give_back(pb.OUTCOME_UNSPECIFIED)  # Ctrl-C came in between
                 raise
         elif error is None:
             self.check()
         else:
-            error.add_note(f"lease {self.id} was lost meanwhile: {self._held.why if self._held else ''}")
+            error.add_note(f"lease {self.id} was lost meanwhile: {held.why}")
 
     def __repr__(self) -> str:
         held = self._held
@@ -200,7 +207,7 @@ class Lease:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._leave(error)
+        self.leave(error)
 
 
 class AsyncLease(Lease):
@@ -209,7 +216,9 @@ class AsyncLease(Lease):
     __slots__ = ("_cancelled", "_task", "_watched")
 
     def __init__(self, link: "Link", held: Held | None) -> None:
-        super().__init__(link, held)
+        # Not by way of `Lease`: one is made for each acquire.
+        self._link = link
+        self._held = held
         self._task: asyncio.Task[object] | None = None
         self._cancelled = False
         self._watched = True
@@ -240,14 +249,19 @@ class AsyncLease(Lease):
         super()._stop_watching()
         self._watched = False
 
-    def _leave(self, error: BaseException | None) -> None:
-        task, self._task = self._task, None  # a loss that is noticed after the block cancels nothing any more
-        if self._cancelled and task is not None:
+    def leave(self, error: BaseException | None) -> None:
+        """As `Lease.leave`."""
+        if self._task is not None:
+            self._uncancel(self._task, error)
+        super().leave(error)
+
+    def _uncancel(self, task: "asyncio.Task[object]", error: BaseException | None) -> None:
+        self._task = None  # a loss that is noticed after the block cancels nothing any more
+        if self._cancelled:
             self._cancelled = False
             others = task.uncancel()
             if isinstance(error, asyncio.CancelledError) and not others:
                 self.check()
-        super()._leave(error)
 
     def _submit(self, held: Held) -> None:
         try:
@@ -264,7 +278,7 @@ class AsyncLease(Lease):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._leave(error)
+        self.leave(error)
 
 
 OnLoss = Callable[[AsyncLease], None] | Literal["cancel"] | None

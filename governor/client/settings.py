@@ -14,7 +14,6 @@ from governor import __version__
 from governor.client.address import find
 from governor.client.asks import SECOND, Ask, Shape, bounded, claims_of, is_whole, nanos, words
 from governor.client.errors import GovernorError, UsageError
-from governor.client.held import Held
 from governor.client.link import Link
 
 Unavail = Literal["raise", "wait", "allow"]
@@ -76,7 +75,7 @@ class Settings:
         away = self.unavailable
         return Ask(
             shape,
-            _nobody,
+            None,
             time.monotonic_ns(),
             patient=away == "wait" and shape.wait != 0,
             fail_open=away == "allow",
@@ -124,7 +123,7 @@ class Settings:
         """The wish to keep a lease alive. Raises UsageError."""
         if not (is_whole(lease_id) and lease_id >= 1):
             raise UsageError(f"a lease id is a whole number from 1, not {lease_id!r}")
-        return Ask(Shape(()), _nobody, time.monotonic_ns(), adopt=lease_id)
+        return Ask(Shape(()), None, time.monotonic_ns(), adopt=lease_id)
 
     def let_through(self, error: GovernorError) -> None:
         """Somebody goes on without a permit: count it, and say so now and then."""
@@ -133,10 +132,6 @@ class Settings:
         if now - self._told_at >= _TOLD_EVERY:
             self._told_at = now
             _LOG.warning("%s; going on without permits, %d times so far", error, self.link.let_through)
-
-
-def _nobody(answer: Held | GovernorError) -> None:
-    raise AssertionError(f"nobody waits for {answer!r}")
 
 
 def _default_name() -> str:

@@ -49,6 +49,7 @@ def _answer(talk: Conversation, answers: list[tuple[Ask, Answer]]) -> None:
     for ask, answer in answers:
         loop = ask.loop
         if loop is None:
+            assert ask.settle is not None
             ask.settle(answer)
         else:
             by_loop.setdefault(loop, []).append((ask, answer))
@@ -62,7 +63,10 @@ def _answer(talk: Conversation, answers: list[tuple[Ask, Answer]]) -> None:
 
 def _settle(settled: list[tuple[Ask, Answer]]) -> None:
     for ask, answer in settled:
-        ask.settle(answer)
+        waiter = ask.waiter
+        assert waiter is not None
+        if not waiter.done():
+            waiter.set_result(answer)
 
 
 def _call(told: Callable[[], None]) -> None:

@@ -23,13 +23,18 @@ _SHARES: Final = 3
 # What a program does between asking and our thread's next turn is no wait.
 _AT_ONCE: Final = SECOND // 10
 
+# A message with one ask, and that ask.
+_Template = tuple[pb.SessionRequest, pb.SessionAcquire]
+
 
 class Unsaid(deque[Ask]):
     """A queue of asks; one that was given up meanwhile is skipped when its turn comes."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._templates: dict[Shape, tuple[pb.SessionRequest, pb.SessionAcquire]] = {}
+        self._templates: dict[Shape, _Template] = {}
+        # As a rule it is the same again, and to look it up costs as much as the rest.
+        self._last: tuple[Shape | None, _Template | None] = (None, None)
 
     def tidy(self, wanted: int) -> None:
         """Have those that were given up take no room, with ``wanted`` asks on their way: their turn may be far off."""
@@ -65,7 +70,7 @@ class Unsaid(deque[Ask]):
             size += len(part)
             parts.append(part)
 
-    def _template(self, ask: Ask, now: int) -> tuple[pb.SessionRequest, pb.SessionAcquire]:
+    def _template(self, ask: Ask, now: int) -> _Template:
         """A message of this ask alone, made once for all of its shape: making one costs much more than changing it."""
         shape = ask.shape
         if shape.wait and now - ask.asked_at > _AT_ONCE:
@@ -73,10 +78,14 @@ class Unsaid(deque[Ask]):
             left = max(0, shape.wait - (now - ask.asked_at))
             message = Shape(shape.claims, left, shape.lease, shape.labels).message()
             return message, message.acquires[0]
+        last, template = self._last
+        if last is shape and template is not None:
+            return template
         template = self._templates.get(shape)
         if template is None:
             if len(self._templates) >= _MOST_SHAPES:
                 self._templates.clear()
             message = shape.message()
             template = self._templates[shape] = (message, message.acquires[0])
+        self._last = shape, template
         return template

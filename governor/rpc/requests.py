@@ -5,13 +5,10 @@ It knows what a hello may hold, and which bytes of an ask said what. It must nev
 
 from typing import Final, cast
 
-from google.protobuf import descriptor_pb2, duration_pb2
-from google.protobuf.descriptor_pool import DescriptorPool
-from google.protobuf.message_factory import GetMessageClass
-
 from governor.core.types import Denial, LeaseId
 from governor.rpc.fields import MAX_TEXT_BYTES, Malformed, Terms, at_least, bounded, labels_of, terms_of
 from governor.session import Hello
+from governor.unopened import leading, unopened
 from governor.v1 import governor_pb2 as pb
 
 _MIN_INSTANCE_BYTES: Final = 16
@@ -21,34 +18,7 @@ _MAX_INSTANCE_BYTES: Final = 64
 MAX_KNOWN: Final = 1024
 MAX_BYTES: Final = 256
 
-# How an ask begins: the tag of its op, and the op, seven bits in each byte but for the sign that says that more come.
-_OP_TAG: Final = pb.SessionAcquire.OP_FIELD_NUMBER << 3
-_MORE: Final = 0x80
-_LARGEST_OP: Final = 2**63 - 1
-# The last byte of an op begins no further than this. To read on would cost more with each byte.
-_LAST_SHIFT: Final = 63
-
-
-def _unopened() -> type[pb.SessionRequest]:
-    """SessionRequest as it comes, but that its acquires are the bytes that they are on the wire."""
-    file = descriptor_pb2.FileDescriptorProto()
-    pb.DESCRIPTOR.CopyToProto(file)
-    of_duration = descriptor_pb2.FileDescriptorProto()
-    duration_pb2.DESCRIPTOR.CopyToProto(of_duration)
-    full_name = pb.SessionRequest.DESCRIPTOR.full_name
-    for message in file.message_type:
-        for field in message.field:
-            if (message.name, field.name) == (pb.SessionRequest.DESCRIPTOR.name, "acquires"):
-                field.type = descriptor_pb2.FieldDescriptorProto.TYPE_BYTES
-                field.ClearField("type_name")
-    pool = DescriptorPool()
-    pool.Add(of_duration)
-    pool.Add(file)
-    return cast("type[pb.SessionRequest]", GetMessageClass(pool.FindMessageTypeByName(full_name)))
-
-
-# To open every ask would cost several times what it costs to find that it says what another one said.
-Unopened: Final = _unopened()
+Unopened: Final = unopened(pb.SessionRequest, {("SessionRequest", "acquires")})
 
 
 def hello(request: pb.SessionRequest) -> Hello | Denial:
@@ -89,7 +59,7 @@ class Asks:
 
     def read(self, raw: bytes) -> tuple[int, Terms | Denial]:
         """Its op, and what is asked for or why that is nothing; raises DecodeError."""
-        op, rest = _op(raw)
+        op, rest = leading(pb.SessionAcquire.OP_FIELD_NUMBER, raw)
         known = self._known.get(rest) if op else None
         if known is not None:
             return op, known
@@ -104,23 +74,3 @@ class Asks:
                 self._known.clear()
             self._known[rest] = terms
         return request.op, terms
-
-
-def _op(raw: bytes) -> tuple[int, bytes]:
-    """The op with which an ask begins and the bytes that follow; 0 and nothing if it begins otherwise."""
-    op = shift = 0
-    try:
-        if raw[0] != _OP_TAG:
-            return 0, b""
-        index, byte = 1, raw[1]
-        while byte >= _MORE:
-            if shift >= _LAST_SHIFT:
-                return 0, b""
-            op |= (byte - _MORE) << shift
-            shift += 7
-            index += 1
-            byte = raw[index]
-    except IndexError:
-        return 0, b""  # it ends within its op, and whoever opens it will say so
-    op |= byte << shift
-    return (op, raw[index + 1 :]) if 0 < op <= _LARGEST_OP else (0, b"")
