@@ -16,9 +16,6 @@ from typing import Final
 from tests.e2e.process import until
 from tests.faults.scene import Scene
 
-# One frame of the log: its head and a page.
-_FRAME: Final = 24 + 4096
-
 Harm = Callable[[Scene], None]
 
 
@@ -158,7 +155,8 @@ def damage(scene: Scene) -> None:
     wal = scene.state / "state.db-wal"
     whole = wal.read_bytes() if wal.exists() else b""
     if whole:
-        place = scene.chance.randrange(max(0, len(whole) - _FRAME), len(whole))
+        frame = 24 + int.from_bytes(whole[8:12])  # the head of one, and a page, of which the log says the size
+        place = scene.chance.randrange(max(0, len(whole) - frame), len(whole))
         _write(wal, place, whole[place] ^ 1 << scene.chance.randrange(8))
         scene.start()
         if scene.serves_or_ends():

@@ -18,7 +18,7 @@ from governor.core.kinds.rate_limit import RateLimitSpec, Window
 from governor.core.kinds.semaphore import SemaphoreSpec
 from governor.core.limit import LimitSpec
 from governor.core.resource import ResourceSpec
-from governor.core.types import SECOND, LeaseId
+from governor.core.types import SECOND, LeaseId, Nanos
 from governor.driver import Driver
 from governor.rpc import GrpcServer, serve
 from governor.sessions import Sessions
@@ -93,6 +93,11 @@ class World:
         return self.server._sessions._sessions
 
     @property
+    def streams(self) -> int:
+        """How many sessions have a client that can be told something."""
+        return len(self.server._sessions._streams)
+
+    @property
     def waiters(self) -> int:
         """How many asks wait."""
         return self.driver.snapshot().waiters
@@ -100,6 +105,13 @@ class World:
     async def until_waiting(self, waiters: int) -> None:
         """Returns when exactly so many asks wait."""
         await until(lambda: self.waiters == waiters)
+
+    async def until_hung_up(self) -> None:
+        """Returns when every session has heard of the end of its stream.
+
+        Before that the clock must not move: what a stream had left behind would have its grace from a later instant.
+        """
+        await until(lambda: not self.streams)
 
     async def until_free(self) -> None:
         """Returns when nothing is lent and nobody waits; the clock stands, so no expiry helps."""
@@ -114,14 +126,14 @@ def folder() -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def world(folder: Path, *resources: ResourceSpec) -> AsyncIterator[World]:
+async def world(folder: Path, *resources: ResourceSpec, restart_grace: Nanos = 0) -> AsyncIterator[World]:
     """A daemon's inside with ``resources``, on a unix socket and on TCP."""
     clock = FakeClock()
     driver = Driver(Engine(), clock)
     driver.reserve_ids(LeaseId(10_000_000))
     driver.reconfigure(resources)
     path = folder / "governor.sock"
-    server = await serve(driver, clock, (UnixAddress(path), TcpAddress("127.0.0.1", 0)))
+    server = await serve(driver, clock, (UnixAddress(path), TcpAddress("127.0.0.1", 0)), restart_grace=restart_grace)
     server.set_serving(True)
     try:
         async with aio.insecure_channel(f"unix:{path}") as channel:
