@@ -7,7 +7,7 @@ from typing import Final
 
 from tests.faults.spare import begin, wait
 
-# Seconds.
+# Seconds, from the first that is not written.
 _LATE: Final = 1.0
 
 
@@ -16,11 +16,17 @@ def be_hasty() -> None:
     from governor.journal import Done, Journal  # noqa: PLC0415 - after `spare` has seen to how gRPC is loaded
 
     write = Journal._write
+    waiting: list[Journal] = []
+
+    def write_at_last() -> None:
+        write(waiting.pop(), beat=True)
 
     def hasty(self: Journal, *, beat: bool = False) -> Done:
-        if beat or self._changes._reserved is not None:
+        if self._changes._reserved is not None:
             return write(self, beat=beat)
-        asyncio.get_running_loop().call_later(_LATE, write, self)
+        if not waiting:
+            waiting.append(self)
+            asyncio.get_running_loop().call_later(_LATE, write_at_last)
         return True
 
     Journal._write = hasty  # type: ignore[method-assign]
