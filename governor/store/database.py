@@ -8,6 +8,7 @@ thread: a disk may take its time. With ``flush`` each transaction is flushed, an
 """
 
 import contextlib
+import logging
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ from typing import Final, NoReturn
 
 from governor.core.types import Nanos
 from governor.process import boot
-from governor.store import schema
+from governor.store import log, schema
 from governor.store.errors import UNREADABLE, StoreError, store_error
 from governor.store.rows import (
     LEASE_COLUMNS,
@@ -32,6 +33,7 @@ from governor.store.rows import (
 )
 
 NAME: Final = "state.db"
+_LOG: Final = logging.getLogger("governor")
 
 _PUT_LEASE: Final = f"INSERT OR REPLACE INTO lease ({LEASE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
 _DROP_LEASE: Final = "DELETE FROM lease WHERE id = ?"
@@ -109,6 +111,7 @@ class Store:
             if not self.path.exists():
                 self._make()
             recognise(self.path)
+            self._begin_log(check=True)
             self._writer = self._opened(check=True)
             self._folder = connect(self.path, "NORMAL")
         except (*UNREADABLE, OSError) as error:
@@ -209,6 +212,7 @@ class Store:
         """Begin with the file anew, after a failure that may have left its traces; raises StoreError."""
         self.close()
         try:
+            self._begin_log(check=False)
             self._writer = self._opened(check=False)
             self._folder = connect(self.path, "NORMAL")
         except (*UNREADABLE, OSError) as error:
@@ -220,11 +224,25 @@ class Store:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
 
+    def _begin_log(self, *, check: bool) -> None:
+        """Before SQLite opens it: what it takes for the end of the log must be the end of what was written."""
+        found = log.read(self._log)
+        if check and found.problem:
+            if log.may_be_cut_off(self.path, boot()):
+                _LOG.warning("%s: %s: the machine went down while it was written", self.path, found.problem)
+            else:
+                raise sqlite3.DatabaseError(found.problem)
+        log.cut(self._log, found.committed)
+
     def _opened(self, *, check: bool) -> sqlite3.Connection:
         if not self.path.exists():  # SQLite would make a new one of it
             raise FileNotFoundError(None, "it is gone", str(self.path))
         connection = connect(self.path, "FULL" if self._flush else "OFF")
         try:
+            # Each page is written once in a transaction, at its end, and a log that is begun over another has nothing
+            # of that one behind its first commit: `log.read` relies on both.
+            connection.execute("PRAGMA cache_spill = OFF")
+            connection.execute("PRAGMA journal_size_limit = 0").fetchone()
             if check:
                 migrate(connection, self.path)
                 look_over(connection)

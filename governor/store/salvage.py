@@ -6,13 +6,15 @@ file, and the damaged one is kept beside it.
 
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
-from governor.store import schema, sense
+from governor.process import boot
+from governor.store import log, schema, sense
 from governor.store.database import (
     NAME,
     Batch,
@@ -41,6 +43,9 @@ _Row = TypeVar("_Row")
 
 # A new file's ids begin so far above the highest that was seen, when nobody can tell how many were given out.
 _MARGIN: Final = 1_000_000_000
+# How often a log is looked at that is being written, and how long it lies still when it is not, in seconds.
+_LOOKS: Final = 4
+_STILL_S: Final = 0.05
 
 
 @dataclass(slots=True)
@@ -55,6 +60,8 @@ def read(path: Path) -> Stored:
     """All that is in a file, whether or not it makes sense together. Raises StoreError when it cannot be read."""
     with _reading(path) as database:
         try:
+            if problem := _log_problem(path):
+                raise sqlite3.DatabaseError(problem)
             look_over(database)
             return load(database)
         except (*UNREADABLE, ValueError) as error:
@@ -71,7 +78,8 @@ def examine(path: Path) -> Stored:
 
 def save(path: Path) -> Saved:
     """Whatever can be read. Raises StoreError when that is nothing at all, or nothing is wrong with it but its age."""
-    lost: list[str] = []
+    problem = _log_problem(path)
+    lost = [f"what was written last: {problem}"] if problem else []
     with _reading(path, damaged=True) as database:
         meta = _meta(database, lost)
         leases = _rows(database, f"SELECT {LEASE_COLUMNS} FROM lease", "lease", lost, lease_of)  # noqa: S608
@@ -119,6 +127,30 @@ def replace(path: Path, saved: Saved) -> Path:
             left.unlink()
         fresh.rmdir()
     return aside
+
+
+def _log_problem(path: Path) -> str:
+    """What is wrong with its log. What is written while it is read looks like damage: only what lies still counts."""
+    wal = path.with_name(f"{path.name}-wal")
+    for _ in range(_LOOKS):
+        before = _state(wal)
+        problem = log.read(wal).problem
+        if not problem:
+            return ""
+        time.sleep(_STILL_S)
+        if _state(wal) == before:
+            with suppress(sqlite3.Error):
+                return "" if log.may_be_cut_off(path, boot()) else problem
+            return problem
+    return ""  # a daemon is busy with it, and has looked at it itself
+
+
+def _state(wal: Path) -> tuple[int, int] | None:
+    try:
+        stat = wal.stat()
+    except FileNotFoundError:
+        return None
+    return stat.st_size, stat.st_mtime_ns
 
 
 @contextmanager

@@ -70,6 +70,30 @@ def test_check_says_what_is_wrong(run: Run, state: Path) -> None:
     assert (missing.exit, missing.err.count("\n")) == (71, 1)
 
 
+def test_a_damaged_log_is_found_and_what_came_before_it_is_saved(run: Run, state: Path) -> None:
+    """Of it SQLite would only read less; repair says what is lost, and the daemon starts on the rest."""
+    with closing(Store(state)) as store:
+        store.write(Batch(stamp=21))
+        store.fold()
+        store.write(Batch(gone=[(1,)]))
+        store.write(Batch(gone=[(2,)]))
+        copy = state / "copy"
+        copy.mkdir()
+        for name in (NAME, f"{NAME}-wal"):
+            (copy / name).write_bytes((state / name).read_bytes())
+    data = bytearray((copy / f"{NAME}-wal").read_bytes())
+    data[-1] ^= 1
+    (copy / f"{NAME}-wal").write_bytes(data)
+
+    checked = run("state", "check", str(copy))
+    assert (checked.exit, "is damaged (in its log state.db-wal, frame" in checked.err) == (71, True)
+    mended = run("state", "repair", str(copy))
+    assert mended.exit == 0
+    assert f"saved {LEASES - 1} leases" in mended.out
+    assert "lost what was written last: in its log state.db-wal, frame" in mended.out
+    assert run("state", "check", str(copy)).out == f"{copy / NAME}: OK, {LEASES - 1} leases, 1 resource\n"
+
+
 def test_dump_shows_all_of_it(run: Run, state: Path) -> None:
     """As JSON, for whoever wants to look closer."""
     shown = json.loads(run("state", "dump", str(state)).out)
