@@ -33,9 +33,9 @@ from governor.journal import BLOCK, Journal
 from governor.lock import BindError, FolderLock
 from governor.metrics import Metrics
 from governor.notify import Notifier
+from governor.process import boot
 from governor.restart import Restarted, RestartError, go_on
 from governor.store import Store, StoreError
-from governor.store.database import boot
 from governor.wording import count, counted, span
 
 _log: Final = logging.getLogger("governor")
@@ -123,7 +123,7 @@ class Daemon:
                 pages = await governor.http.serve(config.http, governor.http.Pages(metrics, self._not_ready))
                 stack.push_async_callback(pages.stop)
                 where.append(f"http://{config.http.host}:{pages.port} (metrics and health)")
-            server = await governor.rpc.serve(driver, LoopClock(), config.listen)
+            server = await governor.rpc.serve(driver, LoopClock(), config.listen, restart_grace=_promised(config))
             stack.push_async_callback(server.stop, _GRPC_GRACE_S)
             # Whoever asks before this is refused with UNAVAILABLE: a start that fails has not used up a block of ids.
             driver.reserve_ids(await self._journal.reserve())
@@ -172,7 +172,13 @@ class Daemon:
         if config.durability is Durability.NONE:
             store.forget_leases()
         else:
-            store.restart(restarted.stamp, now, config.restart_grace, restarted.resources_by)
+            store.restart(
+                restarted.stamp,
+                now,
+                restarted.grace,
+                resources_by=restarted.resources_by,
+                promise=_promised(config),
+            )
         driver.commit()
         if stored.resources:
             self._remembered = stored.written
@@ -185,7 +191,7 @@ class Daemon:
             "remembered from %s: %s held%s",
             self._remembered,
             _are(restarted.leases, "lease"),
-            f", {restarted.graced} of them {span(self._config.restart_grace)} longer" if restarted.graced else "",
+            f", {restarted.graced} of them {span(restarted.grace)} longer" if restarted.graced else "",
         )
         if told := _told(restarted.change):
             _log.info("config since then: %s", ", ".join(told))
@@ -357,6 +363,12 @@ def _folder(state: Path) -> FolderLock:
     except OSError as error:
         raise BindError(f"state folder {state}: cannot be made: {error.strerror}; name another with --state") from error
     return FolderLock(state)
+
+
+def _promised(config: Config) -> Nanos:
+    """How much longer leases surely live if this daemon dies: clients rely on it, so the next one keeps it."""
+    lasting = config.durability is not Durability.NONE and config.on_store_error is OnStoreError.REFUSE
+    return config.restart_grace if lasting else 0
 
 
 def _told(change: Reconfigured) -> list[str]:

@@ -31,7 +31,7 @@ class Restarted:
     """How it went. ``stamp``: the last sign of life of the daemon before, by its clock; ``now``: what that is now.
 
     ``resources_by``: how far the instants of resources move, for which time has gone on. ``graced``: how many of the
-    ``leases`` live longer by the grace. ``kept``: what cannot become what it is to be, with why. ``change``: what
+    ``leases`` live longer by the ``grace``. ``kept``: what cannot become what it is to be, with why. ``change``: what
     became of everything else.
     """
 
@@ -40,6 +40,7 @@ class Restarted:
     resources_by: Nanos
     leases: int
     graced: int
+    grace: Nanos
     kept: tuple[str, ...]
     change: Reconfigured
 
@@ -47,7 +48,12 @@ class Restarted:
 def go_on(
     driver: "Driver", stored: "Stored", specs: Sequence[ResourceSpec], grace: Nanos, now: Nanos, boot: str
 ) -> Restarted:
-    """Let ``driver``, which is new, remember what was stored, then declare ``specs``. Raises RestartError."""
+    """Let ``driver``, which is new, remember what was stored, then declare ``specs``. Raises RestartError.
+
+    ``grace``: how much longer leases live that have not had one; not less than the daemon before has promised, since
+    clients rely on that.
+    """
+    grace = max(grace, stored.promised)
     _declare(driver, [each.spec for each in stored.resources])
     stamp = last_sign_of_life(stored)
     by = now - stamp
@@ -71,7 +77,7 @@ def go_on(
             [kinds[spec.name] if spec.name in lent and kinds[spec.name].kind != spec.kind else spec for spec in specs],
         )
     graced = sum([not row.graced for row in stored.leases]) if grace else 0
-    return Restarted(stamp, now, resources_by, outcome.leases, graced, kept, change)
+    return Restarted(stamp, now, resources_by, outcome.leases, graced, grace, kept, change)
 
 
 def last_sign_of_life(stored: "Stored") -> Nanos:

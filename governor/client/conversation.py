@@ -72,10 +72,14 @@ class Conversation:
         self._cancels: list[int] = []
         self._grants = Grants()
         self._templates: dict[Shape, tuple[pb.SessionRequest, pb.SessionAcquire]] = {}
+        # Who welcomed us last, as far as it told.
+        self.process: pb.Process | None = None
         # As a rule it is the same again, and to look it up costs as much as the rest.
         self._last_template: tuple[Shape | None, tuple[pb.SessionRequest, pb.SessionAcquire] | None] = (None, None)
         self._open = False
         self._welcome = False
+        # Whether anything has come over this connection.
+        self._mute = True
         # Why there is no connection.
         self._trouble = ""
         self._sent = self._handled = 0
@@ -129,7 +133,7 @@ class Conversation:
 
     def connected(self, now: int) -> None:
         """A stream is open, and nothing was said on it yet."""
-        self._open = True
+        self._open = self._mute = True
         self._welcome = False
         self._sent = self._handled = 0
         self._began_at = now
@@ -153,6 +157,10 @@ class Conversation:
         self._give_up_at = now
         self.keeping.disconnected(now)
 
+    def died(self, now: int) -> None:
+        """The process is dead that welcomed us last, and no stream leads to it any more."""
+        self.keeping.died(now, self._assured_at)
+
     def refused(self, why: str, *, for_good: bool) -> None:
         """No connection can be had now: whoever is not patient is told so; if it is for good, everybody."""
         self._trouble = why
@@ -170,7 +178,7 @@ class Conversation:
 
     def next_message(self, now: int) -> bytes | None:
         """The next message to send, if there is anything to say and the daemon keeps up."""
-        if not self._open or self._sent - self._handled >= WINDOW:
+        if not self._may_speak():
             return None
         first = self._sent == 0
         places = self._to_be_placed(now)
@@ -192,6 +200,11 @@ class Conversation:
         if places:
             parts.append(pb.SessionRequest(places=places).SerializeToString())
         return b"".join(parts)
+
+    def _may_speak(self) -> bool:
+        # Whoever reads our hello may take us for gone from then on, unless we hear from it. So one who holds anything
+        # says it to nobody who may not be there: a proxy without a daemon, or one that ends just now.
+        return self._open and self._sent - self._handled < WINDOW and not (self._mute and len(self.keeping))
 
     def _to_be_placed(self, now: int) -> list[int]:
         """The asks in line whose place somebody wants to know again."""
@@ -250,6 +263,7 @@ class Conversation:
         # taken for abandoned by now is lost, whatever is read next.
         self.keeping.look(now, self._assured_at, connected=self._welcome)
         self._heard_at = now
+        self._mute = False
         if self._welcome:
             self._assured_at = now
         self._probed = False
@@ -268,6 +282,7 @@ class Conversation:
         if said.HasField("welcome"):
             self._hello.resume = said.welcome.session
             self._welcome = True
+            self.process = said.welcome.process if said.welcome.HasField("process") else None
             self._assured_at = self._heard_at
             self._trouble = ""
             self.keeping.welcomed(said.welcome)
@@ -278,6 +293,8 @@ class Conversation:
         for place in said.queued:
             self._queued(place)
         self.keeping.hear(said)
+        if said.HasField("notice") and said.notice.stopping:
+            self.keeping.stopping()
 
     def _granted(self, granted: pb.SessionGrant, now: int) -> None:
         # What is unopened of it is bytes, whatever its type says.
@@ -356,7 +373,7 @@ class Conversation:
 
     def next_deadline(self) -> int | None:
         """When `tick` must be called next, or a message may be due."""
-        may_speak = self._open and self._sent - self._handled < WINDOW
+        may_speak = self._may_speak()
         at = min(self._give_up_at, self.keeping.next_deadline(may_speak=may_speak))
         if may_speak:
             at = min(at, self._places_at)

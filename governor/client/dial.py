@@ -17,6 +17,8 @@ from governor.client.stream import Ended
 
 _FIRST_PAUSE: Final = SECOND // 20
 _LONGEST_PAUSE: Final = 2 * SECOND
+# Of what is left of the time in which leases can be saved, a pause is this share at most.
+_SHARE: Final = 10
 
 
 class Dial:
@@ -38,6 +40,10 @@ class Dial:
     def hurry(self) -> None:
         """Somebody does not wait for a daemon that is away, and is to be told so soon."""
         self.next_try = min(self.next_try, self._tried_at + _FIRST_PAUSE)
+
+    def make_it(self, until: int, now: int) -> None:
+        """Whatever depends on the daemon does so ``until`` then: no pause takes more than a tenth of what is left."""
+        self.next_try = min(self.next_try, now + max(_FIRST_PAUSE, (until - now) // _SHARE))
 
     def begin(self, now: int) -> socket.socket | None:
         """A socket that is about to connect; None: not just now. Raises Ended if none can be had."""

@@ -47,7 +47,8 @@ class Held:
     """One lease. ``length`` is None when nothing was lent: every claim was on a rate limit.
 
     ``until``: the client's own deadline, before the daemon's by a margin. ``outlives``: how long it lives on when the
-    session breaks off (None: until its own deadline). Instants and lengths in nanoseconds.
+    session breaks off (None: until its own deadline). ``spared``: its daemon has died, and the next has not renewed it
+    yet, which it knows to be longer by no more than one grace. Instants and lengths in nanoseconds.
     """
 
     id: int
@@ -62,6 +63,7 @@ class Held:
     state: State = State.HELD
     reason: str = ""
     outcome: "pb.Outcome.ValueType" = pb.OUTCOME_UNSPECIFIED
+    spared: bool = False
     # What to call when it is lost; whoever takes it out calls it.
     watchers: "list[Callable[[], None]] | None" = None
 
@@ -84,7 +86,17 @@ class Held:
     def extend(self, since: int) -> None:
         """The daemon counts its length from ``since`` or later."""
         if self.length is not None:
-            self.until = max(self.until, _safe_until(since, self.length))
+            until = _safe_until(since, self.length)
+            self.until = until if self.spared else max(self.until, until)
+            self.spared = False
+
+    def spare(self, until: int, grace: int) -> None:
+        """Its daemon is dead, which would have let it live ``until`` then; it lives on after the next one has begun.
+
+        ``grace``: how much longer, if it has not had that before.
+        """
+        self.until = until if self.spared else until + _safe(grace)
+        self.spared = True
 
     @property
     def ends_at(self) -> int:
@@ -98,4 +110,8 @@ class Held:
 
 
 def _safe_until(since: int, length: int) -> int:
-    return since + length - min(length // _MARGIN_SHARE, _MOST_MARGIN)
+    return since + _safe(length)
+
+
+def _safe(length: int) -> int:
+    return length - min(length // _MARGIN_SHARE, _MOST_MARGIN)

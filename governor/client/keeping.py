@@ -45,6 +45,14 @@ class Keeping:
         self._interval = _OFTEN_ENOUGH
         # How long the daemon lets leases outlive the stream, unless a grant says otherwise; None: to their end.
         self._outlives: int | None = 2 * SECOND
+        # How much longer it lets them live if it dies.
+        self._grace = 0
+        # Nobody sees us go who knew us: the daemon has said that it ends, or its process is dead.
+        self._gone = False
+        # From when on somebody may have seen us go who knows us by a hello that was not answered; `NEVER`: nobody has.
+        self._missed_at = NEVER
+        # When this stream's hello was said; 0 while it was not, and when it was answered.
+        self._hello_at = 0
         # Nothing is lost before this; it may be too early, never too late.
         self._look_at = NEVER
 
@@ -55,6 +63,11 @@ class Keeping:
     def busy(self) -> bool:
         """Whether anything depends on the daemon, or has yet to reach it."""
         return bool(self._held or self._unsaid or self._said or self._detached)
+
+    @property
+    def next_loss(self) -> int:
+        """Nothing is lost before this; `NEVER` while nothing can be."""
+        return self._look_at if self._held else NEVER
 
     # --- what the program does ----------------------------------------------------------------------------------
 
@@ -108,6 +121,9 @@ class Keeping:
         Those given back or let go are so until the daemon knows it. Held ones beyond what a message can say are lost.
         """
         self._keeping.append((number, now))
+        self._hello_at = now
+        self._missed_at = min(self._missed_at, now + NOTICED)
+        self._look_at = min(self._look_at, now + NOTICED)
         for held in list(islice(self._held.values(), _MOST_CLAIMED, None)):
             # The daemon takes back what is not claimed, and would say no more of it.
             del self._held[held.id]
@@ -148,6 +164,13 @@ class Keeping:
         if welcome.HasField("keep_alive"):
             self._interval = welcome.keep_alive.ToNanoseconds()
         self._outlives = welcome.on_disconnect.ToNanoseconds() if welcome.HasField("on_disconnect") else None
+        self._grace = welcome.restart_grace.ToNanoseconds()
+        # What its first message claimed it has renewed before it said so.
+        self._gone, self._hello_at, self._missed_at = False, 0, NEVER
+
+    def stopping(self) -> None:
+        """The daemon has said that it ends, and that it takes nobody for gone any more."""
+        self._gone, self._look_at = True, 0
 
     def hear(self, said: pb.SessionResponse) -> None:
         """Take in what a message says of leases; its grants are told one by one, by `hold`."""
@@ -215,7 +238,23 @@ class Keeping:
         self._said = {}
         self._detached = dict.fromkeys(self._detached, 0)
         self._keeping.clear()
+        if self._hello_at:
+            self._missed_at = min(self._missed_at, self._hello_at)
+            self._hello_at = 0
         self._look_at = now
+
+    def died(self, now: int, heard_at: int) -> None:
+        """The process of the daemon that welcomed us last is dead, and our stream to it is gone.
+
+        What it let live until now it can end no more: that lives on, and by the grace longer, when the next one begins.
+        """
+        self._look_at = now
+        self.look(now, heard_at, connected=False)
+        for held in self._held.values():
+            held.spare(self._until(held, heard_at), self._grace)
+        for given in self._unsaid.values():
+            given.spare(given.until, self._grace)
+        self._gone, self._look_at = True, now
 
     # --- time ---------------------------------------------------------------------------------------------------
 
@@ -230,7 +269,7 @@ class Keeping:
         first, shortest = NEVER, NEVER
         alone = heard_at + (NOTICED if connected else 0)
         for held in list(self._held.values()):
-            until = min(held.until, alone + _relied_on(held.outlives))
+            until = self._until(held, alone)
             if until <= now:
                 del self._held[held.id]
                 self._lose(held, "unreachable")
@@ -249,6 +288,10 @@ class Keeping:
                 else:
                     first = min(first, held.ends_at)
         self._look_at, self._shortest = first, shortest
+
+    def _until(self, held: Held, alone: int) -> int:
+        """Until when a lease is ours for sure, of which whoever granted it may have taken us for gone at ``alone``."""
+        return min(held.until, (self._missed_at if self._gone else alone) + _relied_on(held.outlives))
 
     def _lose(self, held: Held, reason: str) -> None:
         if held.state is State.HELD:  # and not just given back, which is on its way to us

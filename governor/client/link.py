@@ -32,6 +32,7 @@ from governor.client.dial import Dial
 from governor.client.held import Held
 from governor.client.stream import Ended, Stream
 from governor.client.telling import tell
+from governor.client.witness import Witness
 
 _LOG: Final = logging.getLogger("governor.client")
 
@@ -86,6 +87,7 @@ class Link:
         # Whether the daemon took anything, and when it greeted us; 0 while it has not.
         self._taken = False
         self._greeted_at = 0
+        self._witness = Witness()
         self._dial = Dial(self.address)
         # The host's name is being looked up, in a thread of its own.
         self._looking_up = False
@@ -181,6 +183,7 @@ class Link:
             if end is not None:
                 with contextlib.suppress(OSError):
                     os.close(end.detach())
+        self._witness.leave()
         self._talk.keeping.disown()
         self._start_afresh()
 
@@ -204,6 +207,7 @@ class Link:
         finally:
             with self._lock:
                 self._hang_up()
+                self._witness.leave(self._poll)
                 self._dial.forget()
                 for end in (self._wake_in, self._wake_out):
                     if end is not None:
@@ -262,6 +266,7 @@ class Link:
         if self._connecting_until:
             dues.append(self._connecting_until)
         if self._stream is None and self._talk.busy:
+            self._dial.make_it(self._talk.keeping.next_loss, now)
             dues.append(self._dial.next_try)
         timeout = max(0, -((now - min(dues)) // 1_000_000)) if dues else None
         self._asleep = True
@@ -270,12 +275,26 @@ class Link:
             timeout = 0
         events = self._poll.poll(timeout)
         self._asleep = False
+        dead = heard = False
         for descriptor, event in events:
             if self._wake_out is not None and descriptor == self._wake_out.fileno():
                 with contextlib.suppress(BlockingIOError):
                     self._wake_out.recv(4096)
             elif self._socket is not None and descriptor == self._socket.fileno():
+                heard = bool(event & ~select.POLLOUT)
                 self._ready(event)
+            elif descriptor == self._witness.descriptor:
+                dead = True
+        if dead and not heard:  # what it said last comes first
+            self._mourn()
+
+    def _mourn(self) -> None:
+        """The daemon that greeted us last is dead; whatever the proxies say that are between us."""
+        now = time.monotonic_ns()
+        self._witness.leave(self._poll)
+        if self._greeted_at:
+            self._broken(Ended(None, "the daemon has died"), now)
+        self._talk.died(now)
 
     def _ready(self, event: int) -> None:
         now = time.monotonic_ns()
@@ -393,6 +412,7 @@ class Link:
                 self._greeted_at = now
                 self._connecting_until = 0
                 self._dial.reached()
+                self._witness.follow(talk.process, self._poll)
         stream.check()
 
     def _broken(self, ended: Ended, now: int) -> None:

@@ -27,6 +27,10 @@ _WINDOW: Final = 4 * 1024 * 1024
 # A message of the daemon larger than this is none.
 _MAX_MESSAGE: Final = 64 * 1024 * 1024
 _PREFIX: Final = 5
+# Of an HTTP/2 frame: the bytes before its payload, and what says that a connection takes no more calls.
+_HEAD: Final = 9
+_GOAWAY: Final = 7
+_LONGEST_GOAWAY: Final = 16 * 1024
 
 
 class Ended(Exception):  # noqa: N818 - the end of a call need be no error
@@ -69,6 +73,9 @@ class Stream:
             ],
         )
         self.out = bytearray(self._http.data_to_send())
+        # What came of a frame that is looked at whole, and how much is to come of one that is not.
+        self._begun = b""
+        self._passing = 0
         self._received = bytearray()
         # What the windows do not let out yet.
         self._waiting = bytearray()
@@ -95,7 +102,7 @@ class Stream:
     def receive(self, data: bytes) -> list[bytes]:
         """The whole messages that have come. Raises Ended after the last of them was returned."""
         try:
-            events = self._http.receive_data(data)
+            events = self._http.receive_data(self._sift(data))
         except H2Error as error:
             raise Ended(None, f"not HTTP/2: {error}") from error
         ended: Ended | None = None
@@ -110,6 +117,28 @@ class Stream:
             raise ended
         self._ended = ended
         return messages
+
+    def _sift(self, data: bytes) -> bytes:
+        """All that came but the announcements that this connection takes no new calls.
+
+        A server that ends says so first, and lets each call come to its end, with all that it has to say on it. For h2
+        the connection is closed by the announcement: it would let us hear nothing more, nor what came with it.
+        """
+        if self._begun:
+            data, self._begun = self._begun + data, b""
+        at = self._passing
+        while at + _HEAD <= len(data):
+            end = at + _HEAD + int.from_bytes(data[at : at + 3], "big")
+            if data[at + 3] == _GOAWAY and end - at <= _LONGEST_GOAWAY:
+                if end > len(data):
+                    break
+                last, error = data[at + _HEAD : at + _HEAD + 4], data[at + _HEAD + 4 : at + _HEAD + 8]
+                if int.from_bytes(error, "big") == 0 and int.from_bytes(last, "big") >= self._id:
+                    data, end = data[:at] + data[end:], at
+            at = end
+        self._passing = max(0, at - len(data))
+        self._begun, data = data[at:], data[:at]
+        return data
 
     def check(self) -> None:
         """Raise Ended if the last messages were the last."""

@@ -12,6 +12,7 @@ from grpc import aio
 
 from governor.address import Address, TcpAddress, UnixAddress
 from governor.clock import Clock
+from governor.core.types import Nanos
 from governor.descriptors import connections_each
 from governor.driver import Driver
 from governor.rpc.bind import UnixSocket, bind_tcp
@@ -88,10 +89,13 @@ class GrpcServer:
             socket.withdraw()
 
 
-async def serve(driver: Driver, clock: Clock, listen: Sequence[Address]) -> GrpcServer:
-    """Binds all of ``listen``, or none and raises `BindError`; when it returns, clients can call."""
+async def serve(driver: Driver, clock: Clock, listen: Sequence[Address], *, restart_grace: Nanos = 0) -> GrpcServer:
+    """Binds all of ``listen``, or none and raises `BindError`; when it returns, clients can call.
+
+    ``restart_grace``: what sessions are promised should this process die; 0 is nothing.
+    """
     _quieten()
-    health, reflection, sessions = Health((SERVICE,)), Reflection((SERVICE,)), SessionService(driver)
+    health, reflection, sessions = Health((SERVICE,)), Reflection((SERVICE,)), SessionService(driver, restart_grace)
     server = aio.server(options=(*OPTIONS, ("grpc.max_allowed_incoming_connections", _connections_each(listen))))
     server.add_generic_rpc_handlers(
         (GovernorServicer(driver, clock, sessions).handlers(), health.handlers(), *reflection.handlers())

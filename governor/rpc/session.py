@@ -18,7 +18,7 @@ import grpc
 from google.protobuf.message import DecodeError
 from grpc import aio
 
-from governor import __version__
+from governor import __version__, process
 from governor.core.types import SECOND, Denial, LeaseId, Nanos, Outcome
 from governor.driver import Driver
 from governor.rpc import outbox, requests, status, translate
@@ -52,14 +52,18 @@ _STOPPING: Final = status.Refusal(
     grpc.StatusCode.UNAVAILABLE, "governor: stopping; connect again when it is back, and resume the session", ()
 )
 _UNDECODABLE: Final = status.refusal(translate.undecodable(pb.SessionRequest))
+_LAST: Final = pb.SessionResponse(notice=pb.Notice(stopping=True))
 _AGAIN: Final = status.refusal(Malformed("hello", "nothing: it is only in the first message of a stream").denial)
 
 
 class SessionService:
     """The session streams of one server."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, restart_grace: Nanos = 0) -> None:
+        """``restart_grace``: what clients are promised should the daemon die; 0 is nothing."""
         self._driver = driver
+        self._restart_grace = restart_grace
+        self._process = process.this() if restart_grace else None
         self._answers = Answers(driver.grace)
         self._sessions = Sessions(driver, reconfigured=self._answers.forget)
         self._asks = requests.Asks()
@@ -145,6 +149,11 @@ class SessionService:
         )
         translate.fill_duration(welcome.keep_alive, KEEP_ALIVE)
         translate.fill_duration(welcome.on_disconnect, USUAL_GRACE)
+        if self._restart_grace:
+            translate.fill_duration(welcome.restart_grace, self._restart_grace)
+        if (it := self._process) is not None:
+            told = pb.Process(boot=it.boot, pid_namespace=it.namespace, pid=it.pid, started=it.started)
+            welcome.process.CopyFrom(told)
         first = pb.SessionResponse(welcome=welcome)
         if self._draining:
             first.notice.draining = True
@@ -186,9 +195,13 @@ class Stream:
             self._task.cancel()
 
     def stop(self) -> None:
-        """The client is told what it has yet to be told, such as of its last release, and that the daemon ends."""
+        """The client is told what it has yet to be told, such as of its last release, and that the daemon ends.
+
+        From here on the client is not taken for gone any more, however the stream ends, and may rely on that.
+        """
         if self._end is None:
             self._end = _STOPPING
+            self.outbox.say(_LAST)
             self.outbox.close()
             self._task.cancel()
 

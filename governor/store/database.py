@@ -13,11 +13,11 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import Final, NoReturn
 
 from governor.core.types import Nanos
+from governor.process import boot
 from governor.store import schema
 from governor.store.errors import UNREADABLE, StoreError, store_error
 from governor.store.rows import (
@@ -44,6 +44,7 @@ _DROP_RESOURCE: Final = "DELETE FROM resource WHERE name = ?"
 _REMEMBER: Final = "UPDATE resource SET memory = ?, at = ? WHERE name = ?"
 _STAMP: Final = "UPDATE meta SET stamp = ?, written = ?, boot = ?"
 _RESERVE: Final = "UPDATE meta SET reserved = ?"
+_PROMISE: Final = "UPDATE meta SET promised = ?"
 _FORGET: Final = "BEGIN IMMEDIATE; DELETE FROM lease; DELETE FROM past; DELETE FROM resource; COMMIT"
 
 # Bytes in a page of a new file. A transaction writes whole pages into the log, and as a rule changes one row on each of
@@ -71,6 +72,7 @@ class Batch:
     # Every deadline moves by the first, and none stays before the second.
     pause: tuple[Nanos, Nanos] | None = None
     reserved: int | None = None
+    promised: Nanos | None = None
     stamp: Nanos | None = None
 
     def statements(self) -> Iterator[tuple[str, Sequence[Sequence[int | str]]]]:
@@ -93,6 +95,8 @@ class Batch:
                 yield statement, rows
         if self.reserved is not None:
             yield _RESERVE, [(self.reserved,)]
+        if self.promised is not None:
+            yield _PROMISE, [(self.promised,)]
         if self.stamp is not None:
             yield _STAMP, [(self.stamp, wall_clock(), boot())]
 
@@ -148,10 +152,11 @@ class Store:
                     writer.execute("ROLLBACK")
             self._fail("cannot be written", error)
 
-    def restart(self, stamp: Nanos, now: Nanos, grace: Nanos, resources_by: Nanos) -> None:
+    def restart(self, stamp: Nanos, now: Nanos, grace: Nanos, *, resources_by: Nanos, promise: Nanos = 0) -> None:
         """What counted as of ``stamp`` counts as of ``now``, all of it: who dies next leaves instants of one clock.
 
-        No lease has a grace twice. Raises StoreError.
+        No lease has a grace twice. ``resources_by``: how far the instants of resources move. ``promise``: the grace
+        that the next daemon owes those who are told of it by this one. Raises StoreError.
         """
         by = now - stamp
         try:
@@ -163,6 +168,7 @@ class Store:
             self._writer.execute("UPDATE past SET ended_at = ended_at + ?", (by,))
             self._writer.execute("UPDATE resource SET at = min(at + ?, ?)", (resources_by, now))
             self._writer.execute(_STAMP, (now, wall_clock(), boot()))
+            self._writer.execute(_PROMISE, (promise,))
             self._writer.execute("COMMIT")
         except sqlite3.Error as error:
             self._fail("cannot be written", error)
@@ -337,13 +343,13 @@ def look_over(connection: sqlite3.Connection) -> None:
 
 def load(connection: sqlite3.Connection) -> Stored:
     """All rows; raises sqlite3.Error or ValueError."""
-    meta = connection.execute("SELECT reserved, stamp, written, boot FROM meta").fetchone()
+    meta = connection.execute("SELECT reserved, stamp, written, boot, promised FROM meta").fetchone()
     if meta is None:
         raise ValueError("the row of meta is missing")
     resources = connection.execute(f"SELECT {RESOURCE_COLUMNS} FROM resource ORDER BY rowid")  # noqa: S608
     leases = connection.execute(f"SELECT {LEASE_COLUMNS} FROM lease ORDER BY id")  # noqa: S608
     past = connection.execute(f"SELECT {PAST_COLUMNS} FROM past ORDER BY ended_at, id")  # noqa: S608
-    reserved, stamp, written, booted = meta
+    reserved, stamp, written, booted, promised = meta
     return Stored(
         reserved,
         stamp,
@@ -352,16 +358,8 @@ def load(connection: sqlite3.Connection) -> Stored:
         [resource_of(row) for row in resources],
         [lease_of(row) for row in leases],
         [past_of(row) for row in past],
+        promised,
     )
-
-
-@cache
-def boot() -> str:
-    """Which boot of the machine its monotonic clock counts from; empty when that cannot be known."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except (OSError, ValueError):
-        return ""
 
 
 def wall_clock() -> str:

@@ -50,6 +50,7 @@ class Stored:
     """All that was in a file; its instants count as the ``stamp`` does.
 
     ``written``: when, by the wall clock, for people. ``boot``: the boot whose clock that was, if it is known.
+    ``promised``: how much longer than it had left each lease lives, by the word of the daemon that wrote it.
     """
 
     reserved: int
@@ -59,6 +60,7 @@ class Stored:
     resources: list[Remembered]
     leases: list[LeaseRow]
     past: list[Past]
+    promised: Nanos = 0
 
 
 # --- leases -------------------------------------------------------------------------------------------------

@@ -59,4 +59,8 @@ MIGRATIONS: Final[list[str]] = [
     ) STRICT;
     INSERT INTO meta VALUES (1, 0, 0, '', '');
     """,
+    """
+    -- promised: how much longer than it had left each lease lives after a restart, as the clients were told.
+    ALTER TABLE meta ADD COLUMN promised INTEGER NOT NULL DEFAULT 0;
+    """,
 ]

@@ -981,6 +981,8 @@ class Welcome(_message.Message):
     VERSION_FIELD_NUMBER: _builtins.int
     LIMITS_FIELD_NUMBER: _builtins.int
     ON_DISCONNECT_FIELD_NUMBER: _builtins.int
+    RESTART_GRACE_FIELD_NUMBER: _builtins.int
+    PROCESS_FIELD_NUMBER: _builtins.int
     session: _builtins.str
     """What to resume. Unguessable."""
     resumed: _builtins.bool
@@ -1002,6 +1004,17 @@ class Welcome(_message.Message):
         otherwise; 0 is not at all.
         """
 
+    @_builtins.property
+    def restart_grace(self) -> _duration_pb2.Duration:
+        """How much longer each lease of this session lives if the daemon dies, beside
+        the time in which no daemon runs, which does not count; not once more
+        before it has been renewed with the next daemon. Absent: nothing is promised.
+        """
+
+    @_builtins.property
+    def process(self) -> Global___Process:
+        """The process that promises it. Absent: not known, or nothing is promised."""
+
     def __init__(
         self,
         *,
@@ -1012,14 +1025,61 @@ class Welcome(_message.Message):
         version: _builtins.str = ...,
         limits: Global___SessionLimits | None = ...,
         on_disconnect: _duration_pb2.Duration | None = ...,
+        restart_grace: _duration_pb2.Duration | None = ...,
+        process: Global___Process | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["keep_alive", b"keep_alive", "limits", b"limits", "on_disconnect", b"on_disconnect"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["keep_alive", b"keep_alive", "limits", b"limits", "on_disconnect", b"on_disconnect", "process", b"process", "restart_grace", b"restart_grace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["keep_alive", b"keep_alive", "limits", b"limits", "on_disconnect", b"on_disconnect", "resumed", b"resumed", "session", b"session", "start", b"start", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["keep_alive", b"keep_alive", "limits", b"limits", "on_disconnect", b"on_disconnect", "process", b"process", "restart_grace", b"restart_grace", "resumed", b"resumed", "session", b"session", "start", b"start", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Welcome: _TypeAlias = Welcome  # noqa: Y015
+
+@_typing.final
+class Process(_message.Message):
+    """Which process the daemon is. Whoever runs in the same boot and the same pid
+    namespace can tell when it has died: on Linux, pidfd_open(pid), and the pid is
+    still that of the daemon if /proc/PID/stat, read after that, says `started`. Then the
+    descriptor can be read from once the process is dead, and not before.
+
+    A client may rely on a lease for as long as the daemon cannot have ended it:
+    to its deadline or, once the stream may have broken, for on_disconnect from
+    then on. If the process is found dead within that time, the daemon had not
+    ended it, the next one goes on with what was left, and this time is longer by
+    restart_grace, less a margin. From the first hello that the next daemon may have
+    read, on_disconnect counts anew, unless there is an answer. A client elsewhere
+    cannot know, and goes on as if the daemon lived.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BOOT_FIELD_NUMBER: _builtins.int
+    PID_NAMESPACE_FIELD_NUMBER: _builtins.int
+    PID_FIELD_NUMBER: _builtins.int
+    STARTED_FIELD_NUMBER: _builtins.int
+    boot: _builtins.str
+    """/proc/sys/kernel/random/boot_id."""
+    pid_namespace: _builtins.int
+    """The inode of /proc/self/ns/pid."""
+    pid: _builtins.int
+    started: _builtins.int
+    """The 22nd field of /proc/PID/stat."""
+    def __init__(
+        self,
+        *,
+        boot: _builtins.str = ...,
+        pid_namespace: _builtins.int = ...,
+        pid: _builtins.int = ...,
+        started: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["boot", b"boot", "pid", b"pid", "pid_namespace", b"pid_namespace", "started", b"started"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Process: _TypeAlias = Process  # noqa: Y015
 
 @_typing.final
 class SessionLimits(_message.Message):
@@ -1167,16 +1227,23 @@ class Notice(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     DRAINING_FIELD_NUMBER: _builtins.int
+    STOPPING_FIELD_NUMBER: _builtins.int
     draining: _builtins.bool
     """The daemon is about to end: new asks are refused, leases go on."""
+    stopping: _builtins.bool
+    """The daemon ends this stream now, because it ends itself, and however the
+    stream comes to its end: on_disconnect does not apply. Leases live until
+    their deadlines, and time stands still for them while no daemon runs.
+    """
     def __init__(
         self,
         *,
         draining: _builtins.bool = ...,
+        stopping: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["draining", b"draining"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["draining", b"draining", "stopping", b"stopping"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

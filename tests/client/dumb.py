@@ -15,6 +15,8 @@ FOR_EVER: Final = 1 << 61
 MAX_WAIT: Final = 20 * SECOND
 # A daemon takes so long to notice that nobody answers any more.
 NOTICED: Final = 4 * SECOND
+# After its death, leases live so much longer, once.
+GRACE: Final = 5 * SECOND
 
 # How many permits there are, and how long leases of each outlive their stream; None: to their end.
 LIMITS: Final = {"ash": 2, "birch": 1, "cedar": 1}
@@ -34,6 +36,8 @@ class Stream:
     noticed_at: int = FOR_EVER
     handled: int = 0
     session: str = ""
+    # Which life of the daemon it leads to, once that has read from it.
+    process: int = 0
 
     def cut(self, noticed_at: int) -> None:
         """Nothing gets through any more, and what was under way is lost."""
@@ -54,6 +58,7 @@ class Lent:
     deadline: int
     session: str | None
     told: int
+    graced: bool = False
 
 
 @dataclass(eq=False)
@@ -82,6 +87,10 @@ class Daemon:
         self.excused: set[int] = set()
         self.renewals = 0  # what renewals count for from now on, if that is less than the length of a lease
         self.taken_back: set[int] = set()
+        # Each life of it is another process; those that have died, of which a client may get to know.
+        self.process = 1
+        self.dead: set[int] = set()
+        self._died_at: int | None = None
         # Of a session that comes back: what it had, and has not spoken of in its first message.
         self._unclaimed: set[int] = set()
         self._voices: dict[str, Stream | None] = {}
@@ -94,6 +103,8 @@ class Daemon:
 
     def next_due(self) -> int:
         """When something happens by itself."""
+        if self._died_at is not None:
+            return FOR_EVER
         dues = [lent.deadline for lent in self.leases.values()] + [waiter.until for waiter in self.line]
         dues += [stream.noticed_at for stream in self._voices.values() if stream is not None]
         return min(dues, default=FOR_EVER)
@@ -124,8 +135,37 @@ class Daemon:
         self._end(self.leases[lease], "revoked")
         self._grant_who_can_be()
 
+    @property
+    def lives(self) -> bool:
+        """Whether there is one."""
+        return self._died_at is None
+
+    def stop(self) -> None:
+        """It ends its streams itself, and takes nobody for gone any more."""
+        for session in self._voices:
+            self._tell(session, pb.SessionResponse(notice=pb.Notice(stopping=True)))
+        self._voices, self.line = {}, []
+
+    def die(self) -> None:
+        """It does nothing any more; what it remembers is what it had."""
+        self.dead.add(self.process)
+        self._died_at = self.now
+        self._voices, self.line = {}, []
+        for lent in self.leases.values():
+            lent.session = None
+
+    def rise(self) -> None:
+        """The next one goes on: time stood still for leases, and they live longer if they have not yet, for this."""
+        assert self._died_at is not None, "it lives"
+        for lent in self.leases.values():
+            lent.deadline += self.now - self._died_at + (0 if lent.graced else GRACE)
+            lent.graced = True
+        self._died_at = None
+        self.process += 1
+
     def restart(self) -> None:
         """It forgets everything."""
+        self.process += 1
         self.excused |= set(self.leases)
         self.ended |= set(self.leases)
         self.leases, self.line, self._voices, self._ops = {}, [], {}, {}
@@ -196,10 +236,12 @@ class Daemon:
             waiter.sessions.discard(session)
         self._unclaimed = {lent.id for lent in self.leases.values() if lent.session == session} - set(hello.held)
         self._voices[session] = stream
-        stream.session = session
+        stream.session, stream.process = session, self.process
         welcome = pb.Welcome(session=session, resumed=resumed, start="d")
         welcome.keep_alive.FromSeconds(10)
         welcome.on_disconnect.FromSeconds(2)
+        welcome.restart_grace.FromNanoseconds(GRACE)
+        welcome.process.pid = self.process
         self._tell(session, pb.SessionResponse(welcome=welcome))
         for lease in hello.held:
             claimed = self.leases.get(lease)
@@ -308,6 +350,7 @@ class Daemon:
         if self.now + length < lent.deadline:
             self.excused.add(lent.id)
         lent.deadline = self.now + length
+        lent.graced = False
         if length != lent.told:
             lent.told = length
             if not quiet and lent.session is not None:

@@ -97,7 +97,7 @@ class Peer:
         self._http.reset_stream(STREAM, ErrorCodes.INTERNAL_ERROR)
 
     def go_away(self, words: bytes) -> None:
-        """GOAWAY."""
+        """GOAWAY, because of us."""
         self._http.close_connection(ErrorCodes.ENHANCE_YOUR_CALM, words)
 
     def ping(self) -> None:

@@ -111,9 +111,11 @@ class Scene:
 
     # --- the connection ------------------------------------------------------------------------------------------
 
-    def connect(self) -> None:
-        """A stream is open."""
+    def connect(self, *, mute: bool = False) -> None:
+        """A stream is open, and HTTP/2 has come over it, unless it is ``mute``."""
         self.talk.connected(self.now)
+        if not mute:
+            self.talk.heard(self.now)
 
     def break_off(self) -> None:
         """It is gone."""
@@ -195,14 +197,26 @@ def nobody(answer: Held | GovernorError) -> None:
 
 
 def welcome(
-    *, session: str = "s1", resumed: bool = False, on_disconnect: float | None = 2, keep_alive: float = 10
+    session: str = "s1",
+    *,
+    resumed: bool = False,
+    on_disconnect: float | None = 2,
+    keep_alive: float = 10,
+    grace: float = 0,
 ) -> pb.SessionResponse:
     """The answer to a hello."""
     said = pb.Welcome(session=session, resumed=resumed, start="d1")
     said.keep_alive.FromNanoseconds(round(keep_alive * SECOND))
     if on_disconnect is not None:
         said.on_disconnect.FromNanoseconds(round(on_disconnect * SECOND))
+    if grace:
+        said.restart_grace.FromNanoseconds(round(grace * SECOND))
     return pb.SessionResponse(welcome=said)
+
+
+def stopping() -> pb.SessionResponse:
+    """It ends, and this stream with it."""
+    return pb.SessionResponse(notice=pb.Notice(draining=True, stopping=True))
 
 
 def handled(messages: int) -> pb.SessionResponse:

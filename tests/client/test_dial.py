@@ -74,6 +74,22 @@ def test_pauses_grow_to_two_seconds_until_a_connection_lasts() -> None:
     assert tries.first_time
 
 
+def test_what_is_left_is_not_slept_away() -> None:
+    """A pause takes a tenth of it at most, but never less than the first pause does; and it only becomes shorter."""
+    tries = Dial(parse("db1:1"))
+    for _ in range(9):
+        tries.goes_on(0, lasted=False)
+    before = tries.next_try
+    tries.make_it(100 * SECOND, 0)
+    assert tries.next_try == before
+    tries.make_it(5 * SECOND, 0)
+    assert tries.next_try == SECOND // 2
+    tries.make_it(5 * SECOND, SECOND // 4)
+    assert tries.next_try == SECOND // 2
+    tries.make_it(0, SECOND // 4)
+    assert tries.next_try == SECOND // 4 + SECOND // 20
+
+
 def test_whoever_is_not_patient_is_told_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A twentieth of a second after the last attempt, however long the pause has become."""
     fails(monkeypatch)

@@ -3,7 +3,7 @@
 The laws, of which the first is what all of it is for:
 
 - What the client says is held, the daemon has lent to nobody else; but for what an operator takes away.
-- While everything works, nothing is lost.
+- While everything works, nothing is lost; nor when the daemon dies, and is back within what it promised.
 - Every ask is answered once.
 - What the daemon lends to this client, the client holds, once all is heard: nothing is kept alive that nobody knows of.
 - What is let go is let live. When all is given back, nothing is left, here and there, and nothing is due.
@@ -11,9 +11,9 @@ The laws, of which the first is what all of it is for:
 """
 
 from collections import Counter
-from typing import Final
+from typing import Any, Final
 
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -21,7 +21,7 @@ from governor.client.asks import SECOND, Ask, Shape
 from governor.client.conversation import Conversation
 from governor.client.errors import GovernorError
 from governor.client.held import Held, State
-from tests.client.dumb import FOR_EVER, LIMITS, NOTICED, SPENT, Daemon, Stream
+from tests.client.dumb import FOR_EVER, LIMITS, NOTICED, OUTLIVES, SPENT, Daemon, Stream
 from tests.client.scene import nobody
 
 waits = st.sampled_from((None, None, 0, SECOND // 2, 3 * SECOND, 30 * SECOND))
@@ -55,6 +55,8 @@ class Machine(RuleBasedStateMachine):
         self.asked_by: dict[Held, Ask] = {}
         self.lost: Counter[Held] = Counter()
         self.detached: list[int] = []
+        # When the client's machine says that a process is dead, if it does: each once.
+        self.seen_at: dict[int, int] = {}
 
     # --- the program ---------------------------------------------------------------------------------------------
 
@@ -132,9 +134,13 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.stream is None)
     @rule()
     def connect(self) -> None:
-        """The daemon takes us in."""
+        """The daemon takes us in, or a proxy does for one that is dead."""
         self.stream = Stream()
         self.talk.connected(self.now)
+        if self.daemon.lives:
+            self.talk.heard(self.now)
+        else:
+            self.stream.cut(FOR_EVER)
         self._drive()
 
     @precondition(lambda self: self.stream is None)
@@ -224,12 +230,77 @@ class Machine(RuleBasedStateMachine):
 
     # --- the daemon ----------------------------------------------------------------------------------------------
 
-    @precondition(lambda self: self.daemon.leases)
+    @precondition(lambda self: self.daemon.lives)
+    @rule(broken=st.booleans(), seen=st.sampled_from((0, 0, SECOND // 2, 3 * SECOND, FOR_EVER)))
+    def die(self, broken: bool, seen: int) -> None:  # noqa: FBT001
+        """Its process is killed. The client sees it when its machine says so, if that can; its stream may hang."""
+        self._die(seen)
+        if broken and self.stream is not None:
+            self._hang_up()
+        self._drive()
+
+    def _die(self, seen: int) -> None:
+        if seen != FOR_EVER:
+            self.seen_at[self.daemon.process] = self.now + seen
+        self.daemon.die()
+        if self.stream is not None:
+            self.stream.cut(FOR_EVER)
+
+    @precondition(lambda self: not self.daemon.lives)
+    @rule()
+    def rise(self) -> None:
+        """The next one has begun."""
+        self.daemon.rise()
+
+    @precondition(lambda self: self.daemon.lives)
+    @rule(read=st.booleans(), pause=pauses)
+    def stop(self, read: bool, pause: int) -> None:  # noqa: FBT001
+        """It ends in good order, which the client reads if nothing comes in between; and it may take its time."""
+        self.daemon.stop()
+        if self.stream is not None:
+            for _ in range(len(self.stream.down) if read else 0):
+                self._listen()
+            if self.stream is not None:
+                self._hang_up()
+        self._drive()
+        self._pass(pause)
+        self._die(0)
+        self._drive()
+
+    @rule(away=st.sampled_from((0, SECOND, 3 * SECOND, 6 * SECOND)))
+    def come_back(self, away: int) -> None:
+        """It dies, is seen to, and is back within what it promised; nothing is lost that nobody could end meanwhile."""
+        if not self.daemon.lives:
+            self.daemon.rise()
+        if self.stream is not None:
+            self._hang_up()
+        self.enter("ash", None)
+        held = [
+            held
+            for held in self.held
+            if held.state is State.HELD
+            and held.until - self.now >= 2 * SECOND
+            and held.id in self.daemon.leases
+            and OUTLIVES[self.daemon.leases[held.id].resource] != 0
+        ]
+        self._die(0)
+        if self.stream is not None:
+            self._hang_up()
+        self._drive()
+        self._pass(away)
+        self.daemon.rise()
+        if self.stream is not None:
+            self._hang_up()
+        self._pass(1, connected=True)
+        assert all(each.state is State.HELD for each in held)
+
+    @precondition(lambda self: self.daemon.leases and self.daemon.lives)
     @rule(data=st.data())
     def revoke(self, data: st.DataObject) -> None:
         """An operator takes a lease away."""
         self.daemon.revoke(data.draw(st.sampled_from(sorted(self.daemon.leases)), "lease"))
 
+    @precondition(lambda self: self.daemon.lives)
     @rule()
     def restart(self) -> None:
         """The daemon comes back and knows nothing."""
@@ -264,7 +335,8 @@ class Machine(RuleBasedStateMachine):
             self._converse()
         while self.now < end:
             due = self.talk.next_deadline()
-            self.now = min(end, max(self.now + 1, min(due or FOR_EVER, self.daemon.next_due())))
+            wakes = min(due or FOR_EVER, self.daemon.next_due(), self._seen_at())
+            self.now = min(end, max(self.now + 1, wakes))
             self.daemon.pass_until(self.now)
             self._drive()
             if connected:
@@ -288,6 +360,7 @@ class Machine(RuleBasedStateMachine):
     def _drive(self) -> None:
         """What the client's thread does in one turn."""
         for _ in range(10):
+            self._see()
             probe, give_up = self.talk.tick(self.now)
             if give_up:
                 assert self.stream is not None
@@ -303,6 +376,20 @@ class Machine(RuleBasedStateMachine):
             if due is None or due > self.now:
                 return
         raise AssertionError("a thread that has done what was due still has nothing to wait for")
+
+    def _see(self) -> None:
+        """What the machine says of the process that welcomed the client last."""
+        if self._seen_at() > self.now:
+            return
+        assert self.talk.process is not None
+        process = self.talk.process.pid
+        del self.seen_at[process]
+        if self.stream is not None and self.stream.process == process:
+            self._hang_up()
+        self.talk.died(self.now)
+
+    def _seen_at(self) -> int:
+        return FOR_EVER if self.talk.process is None else self.seen_at.get(self.talk.process.pid, FOR_EVER)
 
     def _collect(self) -> None:
         answers, self.talk.answers = self.talk.answers, []
@@ -350,6 +437,8 @@ class Machine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """In the end everything comes right: with a connection, and some time."""
+        if not self.daemon.lives:
+            self.daemon.rise()
         if self.stream is not None and not self.stream.alive:
             self._hang_up()
         self._pass(GOOD, connected=True)
@@ -373,6 +462,63 @@ class Machine(RuleBasedStateMachine):
 
 LONG: Final = settings.get_current_profile_name() == "long"
 PROFILE: Final = settings.get_profile("long")
+
+# One life of a daemon: what comes of a client's attempt to reach it, how it ends, and for how long there is none.
+STEP: Final = SECOND // 4
+some_time = st.sampled_from((0, SECOND // 2, 3 * SECOND))
+lives = st.fixed_dictionaries(
+    {
+        "reached": st.sampled_from(("connect", "deliver_up", "deliver_up", "converse", "converse")),
+        "enter": st.sampled_from(("ash", "ash", "birch", "cedar", None)),
+        "lease": lengths,
+        "then": st.sampled_from((None, "cut", "cut", "cut late", "swallow", "stop")),
+        "before": some_time,
+        "broken": st.booleans(),
+        "seen": st.sampled_from((0, 0, 0, SECOND, FOR_EVER)),
+        "away": some_time,
+        "after": some_time,
+    }
+)
+
+
+@given(st.lists(lives, min_size=2, max_size=5))
+@settings(max_examples=5000 if LONG else 600, print_blob=True)
+def test_a_daemon_that_dies_again_and_again(lives: list[dict[str, Any]]) -> None:
+    """Whatever its clients get to know of it, and when: what one says it holds is lent to nobody else."""
+    machine = Machine()
+
+    def wait(pause: int) -> None:
+        for _ in range(pause // STEP):
+            machine.wait(STEP)
+            machine.what_is_held_is_lent_to_nobody_else()
+
+    for life in lives:
+        if machine.stream is None:
+            machine.connect()
+        if life["reached"] == "deliver_up" and machine.stream is not None and machine.stream.up:
+            machine.deliver_up(1)
+        if life["reached"] == "converse":
+            machine.converse()
+            if life["enter"] is not None:
+                machine.enter(life["enter"], life["lease"])
+        if life["then"] == "stop":
+            machine.stop(life["broken"], 1 + life["before"])
+        else:
+            if machine.stream is not None and life["then"] is not None:
+                if life["then"] == "swallow":
+                    machine.swallow()
+                else:
+                    machine.cut(SECOND if life["then"] == "cut late" else 0)
+            wait(life["before"])
+            machine.die(life["broken"], life["seen"])
+        wait(life["away"])
+        machine.rise()
+        wait(life["after"])
+    for _ in range(4):
+        wait(5 * SECOND)
+    machine.every_ask_is_answered_once()
+    machine.teardown()
+
 
 TestConversation = Machine.TestCase
 TestConversation.settings = settings(

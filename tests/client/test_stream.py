@@ -1,6 +1,7 @@
 """One call with messages both ways, against an HTTP/2 peer without a socket."""
 
 import pytest
+from hyperframe.frame import GoAwayFrame
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -237,6 +238,36 @@ def test_an_end_without_a_status_is_an_end(how: str) -> None:
         stream.check()
     assert ended.value.code is None
     assert how != "go_away" or "too_many_pings" in ended.value.message
+
+
+@pytest.mark.parametrize("bytes_at_once", [1, 7, 10_000])
+def test_a_server_that_ends_is_heard_to_the_end(bytes_at_once: int) -> None:
+    """It takes no new calls, asks whether we have heard that, and goes on with this one until that is over."""
+    stream, peer = connected()
+    peer.say(b"before")
+    said = peer.take()
+    for last in (2**31 - 1, 1):
+        said += GoAwayFrame(0, last_stream_id=last, error_code=0, additional_data=b"bye").serialize()
+        peer.ping()
+        peer.say(b"after")
+        said += peer.take()
+    peer.end(b"14", b"stopping")
+    said += peer.take()
+    heard = []
+    with pytest.raises(Ended) as ended:
+        for start in range(0, len(said), bytes_at_once):
+            heard += stream.receive(said[start : start + bytes_at_once])
+            stream.check()
+
+    assert heard == [b"before", b"after", b"after"]
+    assert (ended.value.code, ended.value.message) == (14, "stopping")
+
+
+def test_a_server_that_ends_and_has_not_taken_this_call_is_gone() -> None:
+    """It says which was the last that it took."""
+    stream, _ = connected_not_yet()
+    with pytest.raises(Ended, match="closed the connection"):
+        stream.receive(GoAwayFrame(0, last_stream_id=0, error_code=0).serialize())
 
 
 @pytest.mark.parametrize("how", ["reset", "go_away"])

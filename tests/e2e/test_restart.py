@@ -14,6 +14,7 @@ import pytest
 from grpc import StatusCode
 
 from governor.client import Client as Library
+from governor.client import Lease
 from governor.v1 import governor_pb2 as pb
 from tests.e2e.client import Client, Refusal, ask
 from tests.e2e.conftest import Connect, Start
@@ -27,6 +28,9 @@ semaphores: {one: {permits: 1, lease: 30s}, many: {permits: unlimited}}
 pools: {db: {members: {a: , b: }, quarantine: 1h, max_quarantine: 1h}}
 rate_limits: {api: {rate: 2/h, burst: 2}}
 """
+
+
+ONE = "semaphores: {one: {permits: 1, lease: 30s}}\n"
 
 
 def refused(me: Client, name: str, **more: object) -> Refusal:
@@ -80,9 +84,20 @@ def test_a_dead_holder_does_not_keep_its_permit_for_ever(start: Start, connect: 
         daemon = start(YAML)
 
 
+def test_what_was_promised_is_kept(start: Start, connect: Connect) -> None:
+    """Clients rely on the grace that they were told of, whatever the YAML says by the time of the restart; once."""
+    daemon = start("restart_grace: 40s\n" + ONE)
+    lease = connect(daemon).acquire("one")
+    for longer, grace in (("1 of them 40s longer", "0s"), ("held$", "2s"), ("held$", "0s")):
+        daemon.kill()
+        daemon = start(f"restart_grace: {grace}\n" + ONE)
+        daemon.said(f"remembered from .*: 1 lease is .*{longer}")
+    connect(daemon).release(lease.id)
+
+
 def test_the_library_keeps_its_leases_over_a_restart(start: Start) -> None:
-    """Its session comes back by itself; nobody else is let in meanwhile, however long a start takes here."""
-    yaml = f"defaults: {{on_disconnect: 1m}}\n{YAML}"
+    """Its session comes back by itself; nobody else is let in meanwhile."""
+    yaml = "restart_grace: 30s\n" + ONE
     daemon = start(yaml)
     with Library(daemon.address, name="me") as library, library.acquire("one") as lease:
         for _ in range(2):
@@ -90,7 +105,7 @@ def test_the_library_keeps_its_leases_over_a_restart(start: Start) -> None:
             daemon = start(yaml)
             with Client(daemon.address) as other:
                 assert refused(other, "one").reason == "NONE_FREE"
-            until(partial(_renewed, daemon), "it is back")
+            until(partial(_is_back, library, lease, daemon), "its client has heard that it is back")
         assert not lease.lost
     with Client(daemon.address) as other:
         until(lambda: other.counts("one") == (0, 0), "it has been given back")
@@ -272,8 +287,10 @@ class TestAFullDisk:
         me.release(lease)
 
 
-def _renewed(daemon: Daemon) -> bool:
-    return daemon.metric("governor_lease_renewals_total", outcome="renewed") > 0
+def _is_back(library: Library, lease: Lease, daemon: Daemon) -> bool:
+    """Whether this daemon has welcomed it, which renews what it holds; or never will."""
+    process = library._settings.link._talk.process
+    return lease.lost or (process is not None and process.pid == daemon.pid)
 
 
 def resize(daemon: Daemon, size: int) -> None:

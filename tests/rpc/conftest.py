@@ -18,7 +18,7 @@ from governor.core.kinds.rate_limit import RateLimitSpec, Window
 from governor.core.kinds.semaphore import SemaphoreSpec
 from governor.core.limit import LimitSpec
 from governor.core.resource import ResourceSpec
-from governor.core.types import SECOND, LeaseId
+from governor.core.types import SECOND, LeaseId, Nanos
 from governor.driver import Driver
 from governor.rpc import GrpcServer, serve
 from governor.sessions import Sessions
@@ -114,14 +114,14 @@ def folder() -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def world(folder: Path, *resources: ResourceSpec) -> AsyncIterator[World]:
+async def world(folder: Path, *resources: ResourceSpec, restart_grace: Nanos = 0) -> AsyncIterator[World]:
     """A daemon's inside with ``resources``, on a unix socket and on TCP."""
     clock = FakeClock()
     driver = Driver(Engine(), clock)
     driver.reserve_ids(LeaseId(10_000_000))
     driver.reconfigure(resources)
     path = folder / "governor.sock"
-    server = await serve(driver, clock, (UnixAddress(path), TcpAddress("127.0.0.1", 0)))
+    server = await serve(driver, clock, (UnixAddress(path), TcpAddress("127.0.0.1", 0)), restart_grace=restart_grace)
     server.set_serving(True)
     try:
         async with aio.insecure_channel(f"unix:{path}") as channel:

@@ -1,6 +1,8 @@
 """What a session is asked and what it answers, with a real engine behind and a clock that stands still."""
 
 import asyncio
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import grpc
@@ -9,9 +11,10 @@ from google.protobuf.duration_pb2 import Duration
 
 from governor import __version__, session
 from governor.core.types import SECOND
+from governor.process import this
 from governor.rpc import reading
 from governor.v1 import governor_pb2 as pb
-from tests.rpc.conftest import World, until
+from tests.rpc.conftest import RESOURCES, World, until, world
 from tests.rpc.peer import INSTANCE, Peer, ended, hello, length, want
 from tests.rpc.refusals import Refused
 
@@ -35,6 +38,22 @@ async def test_a_hello_is_answered_with_who_the_daemon_is(governor: World) -> No
     assert welcome.limits == pb.SessionLimits(message_bytes=256 * 1024, waiting=10_000, unread=16_384)
     assert second.session != first.session
     assert second.heard.welcome.start == welcome.start
+    assert not welcome.HasField("restart_grace")
+    assert not welcome.HasField("process")
+
+
+async def test_a_daemon_that_promises_something_says_which_process_does(folder: Path) -> None:
+    """So that whoever runs beside it can tell when it is dead."""
+    async with world(folder, *RESOURCES, restart_grace=5 * SECOND) as governor:
+        welcome = (await Peer.begin(governor)).heard.welcome
+
+    assert length(welcome.restart_grace) == 5 * SECOND
+    me = this()
+    assert me is not None
+    told = welcome.process
+    assert (told.boot, told.pid_namespace, told.pid, told.started) == (me.boot, me.namespace, os.getpid(), me.started)
+    assert me.boot
+    assert me.started > 0
 
 
 async def test_the_first_message_may_ask_as_well(governor: World) -> None:

@@ -226,6 +226,7 @@ async def test_a_stop_ends_every_stream_and_leaves_leases_alone(governor: World)
         await governor.server.stop(3600)
 
     for peer in peers:
+        await peer.hears(lambda heard: heard.notice.stopping)
         error = await peer.end()
         assert error is not None
         assert error.code() is grpc.StatusCode.UNAVAILABLE

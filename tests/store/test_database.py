@@ -115,9 +115,10 @@ def test_a_restart_moves_everything_to_its_own_clock(store: Store) -> None:
     jobs = resource_row(Remembered(ResourceSpec("jobs", SemaphoreSpec(8), 1, 2, 3, 4, 5), {}, 35))
     store.write(Batch(leases=rows, past=[past_row(past)], resources=[jobs], stamp=40))
 
-    store.restart(40, 1000, 5, 960)
+    store.restart(40, 1000, 5, resources_by=960, promise=7)
 
     stored = store.load()
+    assert stored.promised == 7
     assert [row.held.deadline for row in stored.leases] == [1015, 1010]
     assert [(row.held.granted_at, row.graced) for row in stored.leases] == [(980, True)] * 2
     assert (stored.past[0].ended_at, stored.resources[0].at, stored.stamp) == (971, 995, 1000)
@@ -203,7 +204,7 @@ class TestOtherFiles:
         assert len(again.load().leases) == 1
         with closing(sqlite3.connect(store.path)) as database:
             assert database.execute("SELECT colour FROM meta").fetchone() == ("blue",)
-            assert database.execute("PRAGMA user_version").fetchone() == (2,)
+            assert database.execute("PRAGMA user_version").fetchone() == (len(schema.MIGRATIONS),)
         again.close()
 
     def test_a_newer_one_is_refused(self, store: Store) -> None:

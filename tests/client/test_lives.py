@@ -1,0 +1,243 @@
+"""Leases that outlive their daemon, as real processes see it: killed, stopped, or only cut off."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from governor import Client, Lease
+from governor.client.witness import Witness
+from governor.process import Process, this, watch
+from governor.v1 import governor_pb2 as pb
+from tests.e2e.conftest import Connect, Start
+from tests.e2e.process import BOUND, ROOT, until
+from tests.proxy import Proxy
+
+YAML = """\
+restart_grace: 60s
+semaphores:
+  one: {permits: 1, lease: 60s}
+  gone: {permits: 1, lease: 60s, on_disconnect: release}
+"""
+# A break alone costs a lease after so many seconds at the latest.
+BREAK = 1.8
+
+
+def is_back(gov: Client, former: object) -> None:
+    """Wait until another daemon has welcomed it, and renewed what it holds."""
+    link, talk = gov._settings.link, gov._settings.link._talk
+    until(lambda: link._greeted_at > 0 and talk.process not in (None, former), "it is back")
+    until(lambda: not any(held.spared for held in list(talk.keeping._held.values())), "all is renewed")
+
+
+def outwait_a_break(*leases: Lease) -> None:
+    """What costs a lease where nobody can know more; as long as it takes, it is held."""
+    end = time.monotonic() + BREAK + 0.3
+    until(lambda: any(lease.lost for lease in leases) or time.monotonic() > end, "the time is over")
+    assert not any(lease.lost for lease in leases)
+
+
+# --- killed -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("through_a_proxy", [False, True])
+def test_a_daemon_that_is_killed_may_take_its_time(start: Start, *, through_a_proxy: bool) -> None:
+    """Twice: what its clients hold waits for the next one, for longer than a break may last."""
+    daemon = start(YAML)
+    with Proxy(daemon.address) as proxy, Client(proxy.address if through_a_proxy else daemon.address) as gov:
+        lease = gov.acquire("one")
+        for _ in range(2):
+            process = gov._settings.link._talk.process
+            assert process is not None
+            daemon.kill()
+            outwait_a_break(lease)
+            daemon = start(YAML)
+            proxy.forward_to(daemon.address)
+            is_back(gov, process)
+        assert not lease.lost
+        lease.release()
+
+
+def test_nobody_else_is_let_in_meanwhile(start: Start, connect: Connect) -> None:
+    """A client that cannot know that the daemon is dead gives up its lease; that one still counts as lent."""
+    daemon = start(YAML)
+    with Client(daemon.address) as gov:
+        lease = gov.acquire("one")
+        gov._settings.link._witness.leave(gov._settings.link._poll)
+        daemon.kill()
+        until(lambda: lease.lost, "it is lost")
+        daemon = start(YAML)
+        until(lambda: connect(daemon).counts("one") == (0, 0), "it gives back what it gave up")
+
+
+def test_a_daemon_that_ends_is_waited_for_by_all(start: Start) -> None:
+    """It says so: that needs no look at its process, and what would end with a break does not."""
+    daemon = start(YAML)
+    daemon.expect("leases are still held")
+    with Client(daemon.address) as near, Client(daemon.address) as far:
+        leases = [near.acquire("one"), far.acquire("gone")]
+        far._settings.link.submit(lambda _: far._settings.link._witness.leave(far._settings.link._poll))
+        process = near._settings.link._talk.process
+        daemon.signal(signal.SIGTERM)
+        assert daemon.exit_code() == 0
+        outwait_a_break(*leases)
+        start(YAML)
+        for gov in (near, far):
+            is_back(gov, process)
+        assert not any(lease.lost for lease in leases)
+        for lease in leases:
+            lease.release()
+
+
+# --- cut off from a daemon that lives -----------------------------------------------------------------------------
+
+
+def test_who_is_only_cut_off_knows_before_the_next_is_let_in(start: Start) -> None:
+    """Its machine says that the daemon lives: the lease is lost in time."""
+    daemon = start(YAML)
+    with Proxy(daemon.address) as proxy, Client(proxy.address) as gov, Client(daemon.address) as other:
+        lost = threading.Event()
+        lease = gov.acquire("one", on_loss=lambda _: lost.set())
+        with ThreadPoolExecutor(1) as pool:
+            next_one = pool.submit(_acquire_and_look, other, lease)
+            until(lambda: daemon.metric("governor_waiters", resource="one") == 1, "somebody waits")
+            proxy.refuse_new()
+            proxy.cut()
+            assert next_one.result(BOUND)
+        assert lost.wait(BOUND)
+
+
+def test_who_is_cut_off_from_the_next_daemon_knows_it_too(start: Start) -> None:
+    """That one has read who is back, and the answer was lost: from then on it may count us as gone."""
+    daemon = start(YAML)
+    with Proxy(daemon.address) as proxy, Client(proxy.address) as gov:
+        lease = gov.acquire("one")
+        answer = proxy.down.cut(lambda said: said.HasField("welcome"), times=None)
+        daemon.kill()
+        daemon = start(YAML)
+        proxy.forward_to(daemon.address)
+        with Client(daemon.address) as other:
+            answer.wait()
+            proxy.refuse_new()
+            assert _acquire_and_look(other, lease)
+
+
+def _acquire_and_look(gov: Client, former: Lease) -> bool:
+    """Whether its former holder knows by the time that somebody else has the permit."""
+    with gov.acquire("one", wait=BOUND):
+        return former.lost
+
+
+# --- the witness --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def other() -> Iterator["subprocess.Popen[str]"]:
+    """A process that does nothing, and says who it is."""
+    program = "import sys; from governor.process import this; print(this().started, flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield process
+        process.kill()
+
+
+def told(process: "subprocess.Popen[str]") -> pb.Process:
+    """What it would say of itself."""
+    me = this()
+    assert me is not None
+    assert process.stdout is not None
+    started = int(process.stdout.readline())
+    return pb.Process(boot=me.boot, pid_namespace=me.namespace, pid=process.pid, started=started)
+
+
+def test_a_process_is_seen_to_die(other: "subprocess.Popen[str]") -> None:
+    """Not before, and also when it is told of twice; then nothing is left open."""
+    poll, witness = select.poll(), Witness()
+    process = told(other)
+    witness.follow(process, poll)
+    descriptor = witness.descriptor
+    assert poll.poll(0) == []
+    other.kill()
+    assert poll.poll(BOUND * 1000) == [(descriptor, select.POLLIN)]
+
+    other.wait(BOUND)
+    witness.follow(process, poll)
+    assert witness.descriptor == descriptor
+    witness.leave(poll)
+    witness.leave(poll)
+    with pytest.raises(OSError, match="descriptor"):
+        os.fstat(descriptor)
+    assert (witness.descriptor, poll.poll(0)) == (-1, [])
+
+
+@pytest.mark.parametrize("field", ["boot", "pid_namespace", "pid", "started"])
+def test_another_process_is_no_witness(other: "subprocess.Popen[str]", field: str) -> None:
+    """Of another machine or container, or one that has its pid by now; nor is one that nobody told of."""
+    poll, witness = select.poll(), Witness()
+    process = told(other)
+    setattr(process, field, "elsewhere" if field == "boot" else getattr(process, field) + 1)
+    witness.follow(process, poll)
+    assert witness.descriptor == -1
+    witness.follow(None, poll)
+    assert witness.descriptor == -1
+
+
+@pytest.mark.parametrize("error", [AttributeError, OSError, OverflowError])
+def test_a_system_that_cannot_tell_is_no_witness(error: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is too old, or file descriptors have run out."""
+
+    def cannot(_: int) -> int:
+        raise error
+
+    me = this()
+    assert me is not None
+    descriptor = watch(me)
+    assert descriptor is not None
+    os.close(descriptor)
+    monkeypatch.setattr(os, "pidfd_open", cannot)
+    assert watch(me) is None
+    monkeypatch.undo()
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert watch(me) is None
+
+
+def test_nothing_stays_open_of_one_that_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A refusal costs no descriptor."""
+    me = this()
+    assert me is not None
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    assert watch(Process(me.boot, me.namespace, me.pid, me.started + 1)) is None
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+FORKER = """\
+import os, sys
+from governor import Client
+with Client(sys.argv[1]) as gov, gov.acquire("one"):
+    descriptor = gov._settings.link._witness.descriptor
+    os.fstat(descriptor)
+    if os.fork() == 0:
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os._exit(7)
+        os._exit(8)
+    print(os.waitstatus_to_exitcode(os.wait()[1]), gov._settings.link._witness.descriptor == descriptor)
+    os.fstat(descriptor)
+"""
+
+
+def test_a_child_of_a_fork_closes_what_it_inherited(start: Start) -> None:
+    """Its parent goes on with it."""
+    daemon = start(YAML)
+    command = [sys.executable, "-c", FORKER, daemon.address]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=BOUND, check=False, cwd=ROOT)
+    assert (run.stdout, run.stderr, run.returncode) == ("7 True\n", "", 0)
