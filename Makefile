@@ -127,9 +127,7 @@ simulate: .venv/dev.stamp
 
 test-shells: .venv/dev.stamp build/node/stamp
 	@echo "== tests of everything else"
-	@$(py) -m pytest tests --ignore=tests/core --numprocesses=2 --dist=loadfile $(PYTEST_ARGS) || { \
-	  echo "== once more, and one at a time: what failed beside others"; \
-	  $(py) -m pytest tests --ignore=tests/core --last-failed --last-failed-no-failures=none $(PYTEST_ARGS); }
+	@$(py) -m pytest tests --ignore=tests/core --numprocesses=2 --dist=loadfile $(PYTEST_ARGS)
 
 # The state machines of the engine and of the client for minutes, not seconds, and with other examples each time.
 test-long: .venv/dev.stamp

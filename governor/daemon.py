@@ -172,13 +172,7 @@ class Daemon:
         if config.durability is Durability.NONE:
             store.forget_leases()
         else:
-            store.restart(
-                restarted.stamp,
-                now,
-                restarted.grace,
-                resources_by=restarted.resources_by,
-                promise=_promised(config),
-            )
+            store.restart(restarted.stamp, now, restarted.grace, restarted.resources_by, promise=_promised(config))
         driver.commit()
         if stored.resources:
             self._remembered = stored.written

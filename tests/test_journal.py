@@ -80,7 +80,7 @@ class Rig:
         self.journal = Journal(self.driver, self.store, clock, durability, on_error)
         self.journal.begin(stored, stored.reserved)
         self.restarted: Restarted = go_on(self.driver, stored, SPECS, GRACE, clock.time, "boot")
-        self.store.restart(self.restarted.stamp, clock.time, GRACE, resources_by=self.restarted.resources_by)
+        self.store.restart(self.restarted.stamp, clock.time, GRACE, self.restarted.resources_by)
 
     def ask(self, name: str, request_id: str = "") -> Granted | Reason | None:
         """Without waiting."""

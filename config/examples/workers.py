@@ -18,6 +18,7 @@ from governor import Client, NotGranted, Unavailable
 
 WORKERS: Final = 8
 QUERY_SECONDS: Final = 0.05
+HEARD: Final = {signal.SIGTERM, signal.SIGINT, signal.SIGCHLD}
 
 # Made once, before the workers are forked: nothing happens until one of them asks, on a session of its own.
 gov = Client(name="shop")
@@ -67,32 +68,32 @@ def fork(server: Server) -> int:
     """Start a worker, which takes requests from the socket that all of them share; its pid."""
     pid = os.fork()
     if not pid:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HEARD)
         server.serve_forever()
     return pid
 
 
-def main(port: int = 8000) -> None:
-    """Keep all workers running until SIGTERM or Ctrl-C."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+def main(port: int = 8000) -> int:
+    """Keep all workers running until SIGTERM or Ctrl-C; which of them it was."""
+    # They are heard one after the other, by sigwait: none comes between a fork and the note of it, or gets lost there.
+    signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
     with Server(("127.0.0.1", port), Handler) as server:
         # Several workers wake up for one request; who comes late must not block.
         server.socket.setblocking(False)  # noqa: FBT003
         workers = {fork(server) for _ in range(WORKERS)}
         print(f"http://127.0.0.1:{server.server_port} is served by {len(workers)} workers", flush=True)
-        try:
-            while True:
-                dead, _ = os.wait()
+        while (heard := signal.sigwait(HEARD)) == signal.SIGCHLD:
+            for dead in [pid for pid in workers if os.waitpid(pid, os.WNOHANG)[0]]:
                 workers.remove(dead)
                 workers.add(fork(server))
                 print(f"worker {dead} died and was replaced", flush=True)
-        finally:
-            for pid in workers:
-                os.kill(pid, signal.SIGTERM)
+        # Nobody has waited for these, so their pids are theirs, also if they have ended.
+        for pid in workers:
+            os.kill(pid, signal.SIGTERM)
+    return heard
 
 
 if __name__ == "__main__":
-    try:
-        main(*map(int, sys.argv[1:]))
-    except KeyboardInterrupt:
+    if main(*map(int, sys.argv[1:])) == signal.SIGINT:
         sys.exit(130)

@@ -20,8 +20,12 @@ def main() -> int:
     try:
         return _run()
     except KeyboardInterrupt:
-        # A shell starts the next line after the ^C by itself.
-        return Exit.INTERRUPTED
+        import signal
+
+        from governor.cli.dying import die_of
+
+        # A shell starts the next line after the ^C by itself, and ends a loop only if we die of it.
+        return die_of(signal.SIGINT)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("governor."):
             raise

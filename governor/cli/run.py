@@ -5,6 +5,8 @@ It knows how an ask, a command and their signals are put together. It must never
 
 import json
 import os
+import signal
+import sys
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -107,9 +109,17 @@ def run(
     asked = claims.parse(resources, permits)
     where = settings.where()
 
+    if not hasattr(signal, "sigtimedwait"):
+        raise CommandError(
+            Exit.CANNOT_RUN,
+            f"run: {sys.platform} lacks sigtimedwait, by which signals are heard here; run it on Linux, "
+            "or hold the lease in a program, by governor.Client",
+        )
+
     from governor.cli import borrow, child, hints
+    from governor.cli.dying import die_of
     from governor.cli.reach import reach
-    from governor.cli.signals import Signalled, Signals, die_of
+    from governor.cli.signals import Signalled, Signals
     from governor.client import GovernorError
 
     # What cannot be run must not wait in line for hours first.

@@ -100,22 +100,3 @@ class Signals:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTSTP})
         os.kill(os.getpid(), signal.SIGTSTP)
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTSTP})
-
-
-def die_of(number: int) -> int:
-    """End this process by this signal, as the shells do after a command that did, so that whoever waits sees it.
-
-    Returns 128 + ``number`` where the kernel does not let it: the first process of a container.
-    """
-    import resource
-    import sys
-
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    # The command has left a core file, if anybody has.
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    if number != signal.SIGKILL:
-        signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
-    os.kill(os.getpid(), number)
-    return 128 + number

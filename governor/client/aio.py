@@ -127,7 +127,7 @@ class AsyncClient:
         A call raises what `acquire` raises.
 
         Raises:
-            UsageError: It is no coroutine function.
+            UsageError: The ask makes no sense, or it is no coroutine function.
 
         Example:
             >>> @agov.limit("payments-api", wait=10)
@@ -136,6 +136,7 @@ class AsyncClient:
             >>> asyncio.run(charge(7))
             'charged 7'
         """
+        self._settings.check_limit(claims, permits, wait=wait, lease=lease)
 
         def decorate(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
             if not inspect.iscoroutinefunction(function):

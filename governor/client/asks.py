@@ -60,8 +60,8 @@ class Shape:
 class Ask:
     """One acquire, or one adoption of the lease ``adopt``. Instants in nanoseconds of the monotonic clock.
 
-    ``fail_open`` and ``patient`` say what becomes of it when the daemon is away. ``deadline``: when an answer is due at
-    the latest, if the daemon has not put it in line; None is never.
+    ``fail_open`` and ``patient`` say what becomes of it when the daemon is away. ``deadline``: before this nobody gives
+    it up; None is never.
     """
 
     shape: Shape
@@ -77,13 +77,15 @@ class Ask:
     # Where ``waiter`` is settled and ``on_queued`` is called; None: in the client's own thread.
     loop: "asyncio.AbstractEventLoop | None" = None
     op: int = 0
+    # When the client's own thread learned of it.
+    taken_at: int = 0
     # The number of the message that it went in, on this connection; 0 while it waits to go.
     message: int = 0
     sent_at: int = 0
     queued: bool = False
-    # It was sent before, on a connection that broke; and the daemon had greeted us on it.
+    # It was sent before, on a connection that broke; and if the daemon had greeted us on it, when that was, else 0.
     repeated: bool = False
-    again: bool = False
+    broke_at: int = 0
     given_up: bool = False
     held: "Held | None" = None
     deadline: int | None = field(init=False)
@@ -94,14 +96,6 @@ class Ask:
             self.deadline = self.asked_at + max(wait, LEAST)
         else:
             self.deadline = None if self.patient else self.asked_at + PATIENCE
-
-    def start_again(self, now: int) -> None:
-        """Its session broke. It may have stood in line, which outlives a restart of the daemon, but not for long."""
-        self.again = True
-        if not self.patient:
-            until = now + PATIENCE
-            wait = self.shape.wait
-            self.deadline = until if wait is None else min(until, self.asked_at + max(wait, LEAST))
 
 
 def is_whole(number: object) -> bool:

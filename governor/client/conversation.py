@@ -8,17 +8,18 @@ At most `WINDOW` messages are under way that the daemon has not handled. What is
 next one, so that a busy program sends few large messages and a quiet one sends at once.
 """
 
-from collections import deque
 from collections.abc import Mapping
 from typing import Final, cast
 
 from google.protobuf.message import DecodeError
 
-from governor.client.asks import SECOND, Ask, Shape
+from governor.client.asks import SECOND, Ask
 from governor.client.errors import GovernorError, LeaseLost, NotGranted, Unavailable
 from governor.client.grants import Grants, Unopened
 from governor.client.held import Held, State
 from governor.client.keeping import NEVER, Keeping
+from governor.client.patience import Patience
+from governor.client.unsaid import Unsaid
 from governor.v1 import governor_pb2 as pb
 
 WINDOW: Final = 2
@@ -26,21 +27,8 @@ WINDOW: Final = 2
 PROBE: Final = SECOND
 # Nothing at all for so long: this connection is given up.
 SILENCE: Final = 8 * SECOND
-# How much later than its wait an ask in line may be answered, before we stop believing that it will be.
-_LATE: Final = SECOND
 _PLACES: Final = SECOND
-_MOST_SHAPES: Final = 256
-_MOST_GIVEN_UP: Final = 256
-# Of one message; the daemon takes twice as much, and one ask has at most half as much.
-_MOST_BYTES: Final = 128 * 1024
 _MOST_CANCELS: Final = 5_000
-# The answers to all that is under way must be less than the daemon lets lie unread, which is 16,384: a client that has
-# asked for more at once than it may be told is cut off, comes back, asks again, and is cut off again.
-_MOST_ASKS: Final = 1_000
-# More than a few are said in shares, so that we work on the answers to one while the daemon works on the next: with all
-# in one message, either would always wait for the other. A quarter more pairs a second for 64 tasks on two cores.
-_FEW_ASKS: Final = 24
-_SHARES: Final = 3
 # The statuses of a refusal that no repetition changes: INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED, OUT_OF_RANGE,
 # UNAUTHENTICATED. Of an adoption, NOT_FOUND and FAILED_PRECONDITION say that the lease is no more.
 _FOR_GOOD: Final = frozenset({3, 5, 7, 11, 16})
@@ -61,6 +49,7 @@ class Conversation:
     ) -> None:
         self._hello = pb.Hello(client=client, pid=pid, host=host, instance=instance, labels=dict(labels))
         self._address = address
+        self._patience = Patience(address)
         self._owner = pid
         self.keeping = Keeping()
         self.answers: list[tuple[Ask, Answer]] = []
@@ -68,28 +57,21 @@ class Conversation:
         self._last_op = 0
         # By op: every ask that has no answer yet.
         self._asks: dict[int, Ask] = {}
-        self._unsent: deque[Ask] = deque()
+        self._unsaid = Unsaid()
         self._cancels: list[int] = []
         self._grants = Grants()
-        self._templates: dict[Shape, tuple[pb.SessionRequest, pb.SessionAcquire]] = {}
         # Who welcomed us last, as far as it told.
         self.process: pb.Process | None = None
-        # As a rule it is the same again, and to look it up costs as much as the rest.
-        self._last_template: tuple[Shape | None, tuple[pb.SessionRequest, pb.SessionAcquire] | None] = (None, None)
         self._open = False
         self._welcome = False
         # Whether anything has come over this connection.
         self._mute = True
-        # Why there is no connection.
-        self._trouble = ""
         self._sent = self._handled = 0
         # When the daemon was last heard of, and when this connection was begun.
         self._heard_at = self._began_at = 0
         # The same, on a stream on which it had greeted us: whoever sends us away knows no lease of ours.
         self._assured_at = 0
         self._probed = False
-        # Nobody gives up before this; it may be too early, never too late.
-        self._give_up_at = NEVER
         self._places_at = NEVER
 
     # --- what the program wants ---------------------------------------------------------------------------------
@@ -99,16 +81,17 @@ class Conversation:
         """Whether anything depends on the daemon, or has yet to reach it."""
         return bool(self._asks or self._cancels) or self._sent > self._handled or self.keeping.busy
 
-    def ask(self, ask: Ask) -> None:
+    def ask(self, ask: Ask, now: int) -> None:
         """Ask, as soon as there is a connection."""
         if ask.given_up:
             return
         self._last_op += 1
         ask.op = self._last_op
         self._asks[ask.op] = ask
-        self._unsent.append(ask)
-        if ask.deadline is not None and ask.deadline < self._give_up_at:
-            self._give_up_at = ask.deadline
+        ask.taken_at = now
+        self._unsaid.append(ask)
+        if ask.deadline is not None and ask.deadline < self._patience.look_at:
+            self._patience.look_at = ask.deadline
         if ask.on_queued is not None:
             self._places_at = min(self._places_at, ask.asked_at)
 
@@ -151,10 +134,10 @@ class Conversation:
             ask.queued = False
             ask.repeated = True
             if self._welcome:
-                ask.start_again(now)
+                ask.broke_at = now
         self._welcome = False
-        self._unsent.extendleft(reversed(again))
-        self._give_up_at = now
+        self._unsaid.extendleft(reversed(again))
+        self._patience.look_at = now
         self.keeping.disconnected(now)
 
     def died(self, now: int) -> None:
@@ -163,9 +146,9 @@ class Conversation:
 
     def refused(self, why: str, *, for_good: bool) -> None:
         """No connection can be had now: whoever is not patient is told so; if it is for good, everybody."""
-        self._trouble = why
+        self._patience.trouble = why
         for ask in list(self._asks.values()):
-            if for_good or not (ask.patient or ask.again):
+            if for_good or not (ask.patient or ask.broke_at):
                 self._answer(ask, Unavailable(why, address=self._address))
 
     def fail(self) -> None:
@@ -182,10 +165,8 @@ class Conversation:
             return None
         first = self._sent == 0
         places = self._to_be_placed(now)
-        unsent = self._unsent
-        while unsent and unsent[0].given_up:
-            unsent.popleft()
-        if not (first or places or unsent or self._cancels or self.keeping.wants_to_speak(now)):
+        asks = self._unsaid.skip()
+        if not (first or places or asks or self._cancels or self.keeping.wants_to_speak(now)):
             return None
         self._sent += 1
         parts: list[bytes] = []
@@ -196,7 +177,7 @@ class Conversation:
             parts.append(pb.SessionRequest(cancels=self._cancels[:_MOST_CANCELS]).SerializeToString())
             del self._cancels[:_MOST_CANCELS]
         self.keeping.say(parts, self._sent, now)
-        self._say_asks(parts, now)
+        self._unsaid.say(parts, self._sent, now)
         if places:
             parts.append(pb.SessionRequest(places=places).SerializeToString())
         return b"".join(parts)
@@ -213,47 +194,6 @@ class Conversation:
         asked = [ask for ask in self._asks.values() if ask.on_queued is not None]
         self._places_at = now + _PLACES if asked else NEVER
         return [ask.op for ask in asked if ask.queued]
-
-    def _say_asks(self, parts: list[bytes], now: int) -> None:
-        unsent, size = self._unsent, sum([len(part) for part in parts])
-        # A hello brings all that is repeated: what a resumed session had and is not asked for with it is taken back.
-        most = _MOST_ASKS if self._sent == 1 else max(_FEW_ASKS, len(unsent) // _SHARES)
-        number = 0
-        while unsent and size < _MOST_BYTES and number < min(most, _MOST_ASKS):
-            ask = unsent.popleft()
-            if ask.given_up:
-                continue
-            number += 1
-            ask.message = self._sent
-            ask.sent_at = now
-            if ask.adopt:
-                part = pb.SessionRequest(adopts=[pb.SessionAdopt(op=ask.op, lease_id=ask.adopt)]).SerializeToString()
-            else:
-                message, acquire = self._template(ask, now)
-                acquire.op = ask.op
-                part = message.SerializeToString()
-            size += len(part)
-            parts.append(part)
-
-    def _template(self, ask: Ask, now: int) -> tuple[pb.SessionRequest, pb.SessionAcquire]:
-        """A message of this ask alone, made once for all of its shape: making one costs much more than changing it."""
-        shape = ask.shape
-        if shape.wait and now - ask.asked_at > SECOND // 10:
-            # It waited here, for a connection or for a daemon that keeps up: that counts.
-            left = max(0, shape.wait - (now - ask.asked_at))
-            message = Shape(shape.claims, left, shape.lease, shape.labels).message()
-            return message, message.acquires[0]
-        last, template = self._last_template
-        if last is shape and template is not None:
-            return template
-        template = self._templates.get(shape)
-        if template is None:
-            if len(self._templates) >= _MOST_SHAPES:
-                self._templates.clear()
-            message = shape.message()
-            template = self._templates[shape] = (message, message.acquires[0])
-        self._last_template = shape, template
-        return template
 
     # --- from the daemon ----------------------------------------------------------------------------------------
 
@@ -279,17 +219,18 @@ class Conversation:
     def _hear(self, said: pb.SessionResponse, now: int) -> None:
         if said.handled:
             self._handled = said.handled
+            self._patience.kept_up_at = now
         if said.HasField("welcome"):
             self._hello.resume = said.welcome.session
             self._welcome = True
             self.process = said.welcome.process if said.welcome.HasField("process") else None
             self._assured_at = self._heard_at
-            self._trouble = ""
+            self._patience.trouble = ""
             self.keeping.welcomed(said.welcome)
         for granted in said.grants:
             self._granted(granted, now)
         for refusal in said.refusals:
-            self._refused(refusal)
+            self._refused(refusal, now)
         for place in said.queued:
             self._queued(place)
         self.keeping.hear(said)
@@ -314,7 +255,7 @@ class Conversation:
             self.keeping.hold(held, length, since=since, firm=firm, heard_at=self._assured_at, now=now)
         self.answers.append((ask, held))
 
-    def _refused(self, refusal: pb.SessionRefusal) -> None:
+    def _refused(self, refusal: pb.SessionRefusal, now: int) -> None:
         ask = self._asks.get(refusal.op)
         if ask is None:
             return
@@ -327,10 +268,10 @@ class Conversation:
         if ask.adopt and refusal.code in _NO_MORE:
             self.answers.append((ask, LeaseLost(refusal.message, lease=ask.adopt, reason=refusal.reason.lower())))
             return
-        if ask.again and refusal.reason == "LEASE_ENDED":
+        if ask.broke_at and refusal.reason == "LEASE_ENDED":
             # It was granted as the connection broke, and was over before we came back: nobody ever had it.
-            ask.again, ask.message = False, 0
-            self.ask(ask)
+            ask.broke_at, ask.message = 0, 0
+            self.ask(ask, now)
             return
         retry_after = refusal.retry_after.ToNanoseconds() / SECOND if refusal.HasField("retry_after") else None
         error = NotGranted(
@@ -365,16 +306,15 @@ class Conversation:
             self.keeping.let_go(ask.adopt)
         elif ask.message:
             self._cancels.append(ask.op)
-        elif len(self._unsent) > 2 * len(self._asks) + _MOST_GIVEN_UP:
-            # It is skipped when its turn comes, but that may take as long as the daemon is away.
-            self._unsent = deque([each for each in self._unsent if not each.given_up])
+        else:
+            self._unsaid.tidy(len(self._asks))
 
     # --- time ---------------------------------------------------------------------------------------------------
 
     def next_deadline(self) -> int | None:
         """When `tick` must be called next, or a message may be due."""
         may_speak = self._may_speak()
-        at = min(self._give_up_at, self.keeping.next_deadline(may_speak=may_speak))
+        at = min(self._patience.look_at, self.keeping.next_deadline(may_speak=may_speak))
         if may_speak:
             at = min(at, self._places_at)
         if self._open and self.busy:
@@ -384,8 +324,9 @@ class Conversation:
     def tick(self, now: int) -> tuple[bool, bool]:
         """Do what is due: whether to ask for a sign of life, and whether to give this connection up."""
         self.keeping.look(now, self._assured_at, connected=self._welcome)
-        if now >= self._give_up_at:
-            self._look_at_asks(now)
+        if now >= self._patience.look_at:
+            for ask, why in self._patience.look(self._asks.values(), now, greeted=self._welcome):
+                self._answer(ask, why)
         if not self._open or not self.busy:
             return False, False
         silent = now - max(self._heard_at, self._began_at)
@@ -395,20 +336,3 @@ class Conversation:
             self._probed = True
             return True, False
         return False, False
-
-    def _look_at_asks(self, now: int) -> None:
-        first = NEVER
-        for ask in list(self._asks.values()):
-            if ask.deadline is None:
-                continue
-            due = ask.deadline
-            if ask.queued:
-                if ask.shape.wait is None:
-                    continue
-                due = ask.asked_at + ask.shape.wait + _LATE
-            if due > now:
-                first = min(first, due)
-                continue
-            why = self._trouble or f"{self._address}: the daemon does not answer"
-            self._answer(ask, Unavailable(why, address=self._address))
-        self._give_up_at = first

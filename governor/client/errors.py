@@ -44,9 +44,11 @@ class LeaseLost(GovernorError):  # noqa: N818 - as above
 
     Attributes:
         lease: The lease's id.
-        reason: ``expired``, ``revoked``, ``disconnected``, ``released`` (by somebody else), ``unknown``;
-            ``unreachable``: the daemon could not be reached in time to keep it; or ``unclaimed``: this process held
-            more than 10,000 when the connection broke, which is more than it can come back for.
+        reason: ``expired``, ``revoked``, ``disconnected``, ``released`` (by somebody else); ``unreachable``: the
+            daemon could not be reached in time to keep it; ``unknown``: the daemon knows no such lease of this process,
+            since its state was lost, or it was started on another state folder, or somebody else adopted the lease; or
+            ``unclaimed``: this process held more than 10,000 when the connection broke, which is more than it can come
+            back for.
 
     Example:
         >>> raise LeaseLost("lease 7 on orders-db is lost: revoked", lease=7, reason="revoked")

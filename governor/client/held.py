@@ -14,6 +14,10 @@ from governor.v1 import governor_pb2 as pb
 # Whoever relies on a lease stops this share of its length before the daemon may lend it again, at most a second.
 _MARGIN_SHARE: Final = 10
 _MOST_MARGIN: Final = 1_000_000_000
+_UNKNOWN: Final = (
+    "unknown to the daemon as one of this process: its state was lost, or it was started on another state folder, or "
+    "somebody else has adopted the lease; stop what it was for, and acquire again"
+)
 
 
 class State(Enum):
@@ -97,6 +101,11 @@ class Held:
         """
         self.until = until if self.spared else until + _safe(grace)
         self.spared = True
+
+    @property
+    def why(self) -> str:
+        """What to tell a person of its loss."""
+        return _UNKNOWN if self.reason == "unknown" else self.reason
 
     @property
     def ends_at(self) -> int:

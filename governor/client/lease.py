@@ -113,7 +113,7 @@ class Lease:
         held = self._held
         if held is not None and held.state is State.LOST:
             names = ", ".join([name for name, _ in held.claims])
-            raise LeaseLost(f"lease {held.id} on {names} is lost: {held.reason}", lease=held.id, reason=held.reason)
+            raise LeaseLost(f"lease {held.id} on {names} is lost: {held.why}", lease=held.id, reason=held.reason)
 
     def release(self, outcome: Outcome = "unknown") -> None:
         """Give it back; safe in any state, also when the daemon is away, and does not wait for it.
@@ -191,7 +191,7 @@ class Lease:
         elif error is None:
             self.check()
         else:
-            error.add_note(f"lease {self.id} was lost meanwhile: {held.reason}")
+            error.add_note(f"lease {self.id} was lost meanwhile: {held.why}")
 
     def __repr__(self) -> str:
         held = self._held

@@ -1,55 +1,37 @@
-"""The client's own thread: a socket, a conversation on it, and everything that has to happen in time.
+"""The client's own thread: a conversation, a connection, and everything that has to happen in time.
 
-It knows sockets, the clock, and when to come back after a connection broke. It must never run code of the program: what
-is to be told goes to those who wait, or to their event loop, and a callback gets a thread of its own.
+It knows the clock, and who wants what. It must never run code of the program: what is to be told goes to those who
+wait, or to their event loop, and a callback gets a thread of its own.
 
 The thread alone touches the conversation. Others put what they want into ``inbox``, which is safe without a lock, and
 wake it. So nothing that the program does to its own threads or its event loop keeps a lease from being kept alive.
 """
 
 import asyncio
-import atexit
 import contextlib
-import errno
 import logging
 import os
 import select
 import socket
-import sys
 import threading
 import time
-import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
-from functools import partial
 from secrets import token_hex
 from typing import Final
 
-from governor.client.address import Address, Candidate
+from governor.client.address import Address
 from governor.client.asks import SECOND, Ask
+from governor.client.connection import Connection
 from governor.client.conversation import Conversation
-from governor.client.dial import Dial
+from governor.client.farewell import FAREWELL, as_a_child_too, links
 from governor.client.held import Held
-from governor.client.stream import Ended, Stream
 from governor.client.telling import tell
-from governor.client.witness import Witness
 
 _LOG: Final = logging.getLogger("governor.client")
 
-_PATH: Final = "/governor.v1.Governor/Session"
-# A connection that broke sooner was none to come back to at once.
-_LASTED: Final = SECOND
-# How long a connection may take to come about, and the daemon to greet us on it.
-_PATIENCE: Final = 5 * SECOND
 # A session that nothing has depended on for so long is ended, and its thread; the next ask begins anew.
 _IDLE: Final = 60 * SECOND
-_CHUNK: Final = 256 * 1024
-# What the daemon may leave unread before we take it for stuck and send no more.
-_MOST_OUT: Final = 1024 * 1024
-# How long a program that ends waits for its last releases to leave.
-_FAREWELL: Final = 0.5
-# UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, UNIMPLEMENTED: coming back changes nothing.
-_FOR_GOOD: Final = frozenset({3, 7, 12, 16})
 _MOST_NAME: Final = 200
 
 # What the thread is to do: send an ask, give a lease back, or anything else with the conversation.
@@ -66,7 +48,7 @@ class Link:
         self.let_through = 0
         self._version = version
         self._start_afresh()
-        _links.add(self)
+        links.add(self)
 
     def _start_afresh(self) -> None:
         """As new: also in a forked child, where the thread is gone and the session is its parent's."""
@@ -81,18 +63,7 @@ class Link:
         self._closing = False
         self._wake_in: socket.socket | None = None
         self._wake_out: socket.socket | None = None
-        self._socket: socket.socket | None = None
-        self._stream: Stream | None = None
-        self._connecting_until = 0
-        # Whether the daemon took anything, and when it greeted us; 0 while it has not.
-        self._taken = False
-        self._greeted_at = 0
-        self._witness = Witness()
-        self._dial = Dial(self.address)
-        # The host's name is being looked up, in a thread of its own.
-        self._looking_up = False
         self._busy_at = time.monotonic_ns()
-        self._poll = select.poll()
         self._talk = Conversation(
             client=self.name,
             pid=self.pid,
@@ -101,6 +72,7 @@ class Link:
             labels=self.labels,
             address=str(self.address),
         )
+        self._connection = Connection(self.address, self._version, self._talk, self._hand_in)
 
     # --- for any thread -----------------------------------------------------------------------------------------
 
@@ -109,6 +81,13 @@ class Link:
         self.inbox.append(work)
         if self._asleep or self._thread is None:
             self._wake()
+
+    def _hand_in(self, work: Work) -> bool:
+        """The same, unless the thread has ended meanwhile."""
+        if self._thread is None:
+            return False
+        self.submit(work)
+        return True
 
     def give_up(self, ask: Ask) -> None:
         """Nobody waits for this ask any more: whatever it was granted, or is being granted, goes back."""
@@ -152,9 +131,9 @@ class Link:
                 end.setblocking(False)  # noqa: FBT003
             poll.register(ends[0], select.POLLIN)
             thread = threading.Thread(target=self._run, name="governor-client", daemon=True)
-            self._poll, self._wake_out, self._wake_in, self._thread = poll, *ends, thread
+            self._connection.poll, self._wake_out, self._wake_in, self._thread = poll, *ends, thread
             thread.start()
-            _bid_farewell_as_a_child()
+            as_a_child_too()
         except BaseException:
             # If it runs for all that, as after Ctrl-C, it finds that it is not the one.
             self._thread = self._wake_out = self._wake_in = None
@@ -162,7 +141,7 @@ class Link:
                 end.close()
             raise
 
-    def close(self, farewell: float = _FAREWELL) -> None:
+    def close(self, farewell: float = FAREWELL) -> None:
         """Give everything back and hang up; waits ``farewell`` seconds at most. The next ask begins anew."""
         thread = self.leave()
         if thread is not None:
@@ -179,11 +158,11 @@ class Link:
 
     def forked(self) -> None:
         """We are the child of a fork: hang up without a word, and forget what our parent holds."""
-        for end in (self._socket, self._wake_in, self._wake_out):
+        self._connection.forsake()
+        for end in (self._wake_in, self._wake_out):
             if end is not None:
                 with contextlib.suppress(OSError):
                     os.close(end.detach())
-        self._witness.leave()
         self._talk.keeping.disown()
         self._start_afresh()
 
@@ -206,13 +185,13 @@ class Link:
             tell(self._talk)
         finally:
             with self._lock:
-                self._hang_up()
-                self._witness.leave(self._poll)
-                self._dial.forget()
+                self._connection.hang_up()
+                self._connection.witness.leave(self._connection.poll)
+                self._connection.dial.forget()
                 for end in (self._wake_in, self._wake_out):
                     if end is not None:
                         end.close()
-                self._poll = select.poll()
+                self._connection.poll = select.poll()
                 self._closing = False
                 self._thread = None
             if self.inbox:
@@ -224,12 +203,12 @@ class Link:
             return False
         if self._closing:
             # Of one that has not greeted us we hold nothing.
-            return self._stream is None or not self._greeted_at or not (self._talk.busy or self._stream.out)
+            return not self._connection.greeted_at or not (self._talk.busy or self._connection.unsent)
         return not self._talk.busy and time.monotonic_ns() - self._busy_at >= _IDLE
 
     def _turn(self) -> None:
         now = time.monotonic_ns()
-        inbox, talk = self.inbox, self._talk
+        inbox, talk, connection = self.inbox, self._talk, self._connection
         if self._gathered:
             self._leave_loops()
         while inbox:
@@ -237,244 +216,49 @@ class Link:
             if isinstance(work, Ask):
                 self._closing = False
                 if not work.patient:
-                    self._dial.hurry()
-                talk.ask(work)
+                    connection.dial.hurry()
+                talk.ask(work, now)
             elif isinstance(work, Held):
                 talk.keeping.release(work)
             else:
                 work(talk)
-        if self._stream is None and talk.busy and not self._closing and now >= self._dial.next_try:
-            self._connect(now)
-        probe, give_up = talk.tick(now)
-        try:
-            if self._stream is not None:
-                self._check(now, silent=give_up)
-                self._say(now, probe=probe)
-        except Ended as ended:
-            self._broken(ended, now)
-        tell(self._talk)
+        if not connection.open and talk.busy and not self._closing and now >= connection.dial.next_try:
+            connection.begin(now)
+        probe, silent = talk.tick(now)
+        connection.say(now, probe=probe, silent=silent)
+        tell(talk)
         if not self._done():
             self._wait(now)
 
     def _wait(self, now: int) -> None:
         """Sleep until something comes, or is due."""
         dues = [due for due in (self._talk.next_deadline(),) if due is not None]
+        connection = self._connection
         if self._talk.busy:
             self._busy_at = now
         else:
             dues.append(self._busy_at + _IDLE)
-        if self._connecting_until:
-            dues.append(self._connecting_until)
-        if self._stream is None and self._talk.busy:
-            self._dial.make_it(self._talk.keeping.next_loss, now)
-            dues.append(self._dial.next_try)
+        if not connection.open and self._talk.busy:
+            connection.dial.make_it(self._talk.keeping.next_loss, now)
+        due = connection.next_deadline()
+        if due is not None and (self._talk.busy or connection.open):
+            dues.append(due)
         timeout = max(0, -((now - min(dues)) // 1_000_000)) if dues else None
         self._asleep = True
         if self.inbox or self._talk.answers or (self._closing and self._done()):
             self._asleep = False
             timeout = 0
-        events = self._poll.poll(timeout)
+        events = connection.poll.poll(timeout)
         self._asleep = False
         dead = heard = False
         for descriptor, event in events:
             if self._wake_out is not None and descriptor == self._wake_out.fileno():
                 with contextlib.suppress(BlockingIOError):
                     self._wake_out.recv(4096)
-            elif self._socket is not None and descriptor == self._socket.fileno():
+            elif connection.socket is not None and descriptor == connection.socket.fileno():
                 heard = bool(event & ~select.POLLOUT)
-                self._ready(event)
-            elif descriptor == self._witness.descriptor:
+                connection.ready(event)
+            elif descriptor == connection.witness.descriptor:
                 dead = True
         if dead and not heard:  # what it said last comes first
-            self._mourn()
-
-    def _mourn(self) -> None:
-        """The daemon that greeted us last is dead; whatever the proxies say that are between us."""
-        now = time.monotonic_ns()
-        self._witness.leave(self._poll)
-        if self._greeted_at:
-            self._broken(Ended(None, "the daemon has died"), now)
-        self._talk.died(now)
-
-    def _ready(self, event: int) -> None:
-        now = time.monotonic_ns()
-        try:
-            if event & (select.POLLIN | select.POLLHUP | select.POLLERR):
-                self._listen(now)
-        except Ended as ended:
-            self._broken(ended, now)
-
-    # --- the connection -----------------------------------------------------------------------------------------
-
-    def _connect(self, now: int) -> None:
-        """Begin to connect; how it went shows when the socket is ready."""
-        try:
-            if self.address.is_name and not self._dial.knows_where:
-                self._look_up(now)
-                return
-            sock = self._dial.begin(now)
-        except Ended as ended:
-            self._broken(ended, now)
-            return
-        if sock is not None:
-            self._socket = sock
-            self._stream = Stream(_PATH, self.address.authority, f"governor-python/{self._version}")
-            self._connecting_until = now + _PATIENCE
-            self._poll.register(sock, select.POLLIN | select.POLLOUT)
-            self._talk.connected(now)
-
-    def _look_up(self, now: int) -> None:
-        """Find the addresses of a name, which may take long: nobody who waits here may wait for that."""
-        self._dial.next_try = now + _PATIENCE
-        if self._looking_up:
-            return
-        self._looking_up = True
-        pid = self.pid
-
-        def found(result: list[Candidate] | str, _: Conversation) -> None:
-            self._looking_up = False
-            if self._stream is not None or pid != self.pid:
-                return
-            now = time.monotonic_ns()
-            if isinstance(result, str):
-                self._broken(Ended(None, result), now)
-            else:
-                self._dial.found(result, now)
-
-        def look_up() -> None:
-            try:
-                result: list[Candidate] | str = self.address.candidates()
-            except OSError as error:
-                result = error.strerror or str(error)
-            except ValueError as error:  # a name that can be no host
-                result = str(error)
-            if self._thread is not None:
-                self.submit(partial(found, result))
-            else:
-                self._looking_up = False  # nobody wants to know any more
-
-        try:
-            threading.Thread(target=look_up, name="governor-look-up", daemon=True).start()
-        except RuntimeError as error:  # there is no room for it
-            self._looking_up = False
-            raise Ended(None, str(error)) from error
-
-    def _check(self, now: int, *, silent: bool) -> None:
-        """Raise Ended if it has become pointless to wait for this connection."""
-        if silent:
-            raise Ended(None, "the daemon is silent")
-        if self._connecting_until and now >= self._connecting_until:
-            raise Ended(None, "the daemon does not answer")
-
-    def _say(self, now: int, *, probe: bool) -> None:
-        """Send what there is to say."""
-        stream, sock, talk = self._stream, self._socket, self._talk
-        assert stream is not None
-        assert sock is not None
-        if probe:
-            stream.ping()
-        while len(stream.out) + stream.stuck < _MOST_OUT:
-            message = talk.next_message(now)
-            if message is None:
-                break
-            stream.send(message)
-        if stream.out:
-            try:
-                sent = sock.send(stream.out)
-                del stream.out[:sent]
-                self._taken = True
-            except BlockingIOError:
-                pass
-            except OSError as error:
-                if error.errno not in {errno.ENOTCONN, errno.EINPROGRESS}:
-                    raise Ended(None, error.strerror or str(error)) from error
-        self._poll.modify(sock, select.POLLIN | (select.POLLOUT if stream.out else 0))
-
-    def _listen(self, now: int) -> None:
-        stream, sock, talk = self._stream, self._socket, self._talk
-        assert stream is not None
-        assert sock is not None
-        try:
-            data = sock.recv(_CHUNK)
-        except BlockingIOError:
-            return
-        except OSError as error:
-            raise Ended(None, error.strerror or str(error)) from error
-        if not data:
-            raise Ended(None, "the daemon closed the connection")
-        talk.heard(now)
-        for message in stream.receive(data):
-            try:
-                talk.hear(message, now)
-            except ValueError as error:
-                raise Ended(None, str(error)) from error
-            if not self._greeted_at:
-                self._greeted_at = now
-                self._connecting_until = 0
-                self._dial.reached()
-                self._witness.follow(talk.process, self._poll)
-        stream.check()
-
-    def _broken(self, ended: Ended, now: int) -> None:
-        """The connection is no more; try again after a while, if anything depends on it."""
-        greeted_at, taken = self._greeted_at, self._taken
-        first_time = self._dial.first_time
-        self._hang_up()
-        self._talk.disconnected(now)
-        if self._dial.goes_on(now, lasted=greeted_at > 0 and now - greeted_at >= _LASTED):
-            return
-        if greeted_at:
-            if self._talk.busy:
-                _LOG.info("%s: %s; coming back", self.address, ended.message)
-        elif ended.code is not None or not (taken and first_time):
-            # One that breaks off before it has said a word may just be about to end: it is tried once more.
-            said = f"{self.address}: {ended.message}"
-            if ended.code is None:
-                said = f"no governor daemon at {said}"
-            self._talk.refused(said, for_good=ended.code in _FOR_GOOD)
-
-    def _hang_up(self) -> None:
-        if self._socket is not None:
-            with contextlib.suppress(KeyError, ValueError, OSError):
-                self._poll.unregister(self._socket)
-            self._socket.close()
-        self._socket = self._stream = None
-        self._taken = False
-        self._greeted_at = 0
-        self._connecting_until = 0
-
-
-# --- forks ------------------------------------------------------------------------------------------------------
-
-_links: "weakref.WeakSet[Link]" = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for link in list(_links):
-        link.forked()
-
-
-os.register_at_fork(after_in_child=_after_fork)
-
-
-@atexit.register
-def _farewell() -> None:
-    # All at once: a program with many clients ends as soon as one with one, also when the daemon is away.
-    until = time.monotonic() + _FAREWELL
-    for thread in [link.leave() for link in list(_links)]:
-        if thread is not None:
-            thread.join(max(0.0, until - time.monotonic()))
-
-
-_farewells: set[int] = set()
-
-
-def _bid_farewell_as_a_child() -> None:
-    """Have a child of multiprocessing give back what it gave back last: it ends without what `atexit` would run."""
-    process = sys.modules.get("multiprocessing.process")
-    if process is None or process.parent_process() is None or os.getpid() in _farewells:
-        return
-    from multiprocessing.util import Finalize  # noqa: PLC0415 - only where it has been imported anyway
-
-    _farewells.add(os.getpid())
-    Finalize(None, _farewell, exitpriority=-1)
+            connection.mourn()

@@ -111,6 +111,14 @@ class Settings:
     ) -> Shape:
         return Shape(claims_of(claims, permits), nanos("wait", wait), nanos("lease", lease), words(labels))
 
+    def check_limit(
+        self, claims: str | Mapping[str, int], permits: int | None, *, wait: float | None, lease: float | None
+    ) -> None:
+        """Raise UsageError where a function is decorated, if each of its calls would."""
+        if callable(claims):
+            raise UsageError('limit needs to know what to acquire: write @gov.limit("payments-api")')
+        self._shape(claims, permits, wait, lease, None)
+
     def adoption(self, lease_id: int) -> Ask:
         """The wish to keep a lease alive. Raises UsageError."""
         if not (is_whole(lease_id) and lease_id >= 1):

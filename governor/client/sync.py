@@ -166,8 +166,8 @@ class Client:
         A call raises what `acquire` raises.
 
         Raises:
-            UsageError: It is a coroutine function, or one that yields: it would have given back the lease before it
-                began to run.
+            UsageError: The ask makes no sense; or it is a coroutine function, or one that yields: it would have given
+                back the lease before it began to run.
 
         Example:
             >>> @gov.limit("payments-api", wait=10)
@@ -176,6 +176,7 @@ class Client:
             >>> charge(7)
             'charged 7'
         """
+        self._settings.check_limit(claims, permits, wait=wait, lease=lease)
 
         def decorate(function: Callable[P, T]) -> Callable[P, T]:
             if inspect.iscoroutinefunction(function):

@@ -32,7 +32,7 @@ def tell(talk: Conversation) -> None:
     if talk.keeping.losses:
         losses, talk.keeping.losses = talk.keeping.losses, []
         for held in losses:
-            _LOG.warning("lease %d on %s is lost: %s", held.id, ", ".join(n for n, _ in held.claims), held.reason)
+            _LOG.warning("lease %d on %s is lost: %s", held.id, ", ".join(n for n, _ in held.claims), held.why)
             _call(held.tell_loss)
 
 

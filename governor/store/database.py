@@ -152,11 +152,11 @@ class Store:
                     writer.execute("ROLLBACK")
             self._fail("cannot be written", error)
 
-    def restart(self, stamp: Nanos, now: Nanos, grace: Nanos, *, resources_by: Nanos, promise: Nanos = 0) -> None:
+    def restart(self, stamp: Nanos, now: Nanos, grace: Nanos, resources_by: Nanos, *, promise: Nanos = 0) -> None:
         """What counted as of ``stamp`` counts as of ``now``, all of it: who dies next leaves instants of one clock.
 
-        No lease has a grace twice. ``resources_by``: how far the instants of resources move. ``promise``: the grace
-        that the next daemon owes those who are told of it by this one. Raises StoreError.
+        No lease has a grace twice. ``promise``: the grace that the next daemon owes those who are told of it by this
+        one. Raises StoreError.
         """
         by = now - stamp
         try:

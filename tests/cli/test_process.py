@@ -10,6 +10,7 @@ import sys
 import termios
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from importlib import metadata
 from pathlib import Path
 
 import click
@@ -39,14 +40,14 @@ def full() -> Iterator[int]:
 
 
 def test_ctrl_c_leaves_the_line_quietly(fake: Fake) -> None:
-    """Exit code 130, not a word, and the daemon sees the call end while it stands in line."""
+    """It dies of it, which is 130 to a shell, without a word, and the daemon sees the call end while it is in line."""
     fake.script.hold.clear()
     with running("acquire", "thumbnails", "--address", fake.address) as process:
         assert fake.script.arrived.wait(BOUND)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=BOUND)
 
-    assert (process.returncode, out, err) == (130, "", "")
+    assert (process.returncode, out, err) == (-signal.SIGINT, "", "")
     assert fake.script.left.wait(BOUND)
 
 
@@ -222,5 +223,6 @@ def test_without_the_extra_it_says_how_to_get_it(package: str, arguments: list[s
         cwd=ROOT,
     )
 
+    assert "daemon" in (metadata.metadata("governord").get_all("Provides-Extra") or ())
     line = f"governor: the package {package} is missing, which the command needs: pip install 'governord[daemon]'\n"
     assert (done.returncode, done.stdout, done.stderr) == (70, "", line)

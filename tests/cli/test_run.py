@@ -190,6 +190,19 @@ def test_who_is_ended_in_line_leaves_it(daemon: Daemon, run: Run, number: signal
     assert run("release", str(held)).exit == 0
 
 
+def test_where_signals_cannot_be_heard_one_by_one_it_says_so() -> None:
+    """Some systems lack what that needs; it is found out before anything is asked for, and told in one line."""
+    program = (
+        "import signal, sys; del signal.sigwaitinfo, signal.sigtimedwait, signal.SIGRTMIN, signal.SIGRTMAX\n"
+        "sys.argv[1:] = ['run', 'thumbnails', '--', 'true']; from governor.cli.main import main; sys.exit(main())"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=BOUND, check=False, cwd=ROOT)
+
+    assert (done.returncode, done.stdout) == (126, "")
+    assert re.fullmatch(r"governor: run: \w+ lacks sigtimedwait, .*run it on Linux, or .*\n", done.stderr)
+
+
 def test_who_was_told_to_ignore_the_end_of_the_terminal_does(daemon: Daemon, run: Run) -> None:
     """As under nohup: in line, and the command after it."""
     held = lease_of(run, "thumbnails=2")

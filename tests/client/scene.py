@@ -78,7 +78,7 @@ class Scene:
     ) -> Ask:
         """An acquire."""
         ask = self.unasked(resource, permits, wait=wait, lease=lease, patient=patient, on_queued=on_queued)
-        self.talk.ask(ask)
+        self.talk.ask(ask, self.now)
         return ask
 
     def unasked(
@@ -102,7 +102,7 @@ class Scene:
     def adopt(self, lease: int) -> Ask:
         """An adoption."""
         ask = Ask(Shape(()), nobody, self.now, adopt=lease)
-        self.talk.ask(ask)
+        self.talk.ask(ask, self.now)
         return ask
 
     def release(self, held: Held) -> None:

@@ -15,7 +15,8 @@ from typing import Final, Literal
 import pytest
 
 from governor import AsyncClient, Client, GovernorError, LeaseLost, NotGranted, Unavailable
-from governor.client import conversation
+from governor.client import conversation, patience
+from governor.client.asks import SECOND
 from tests.client.conftest import Run
 from tests.e2e.client import Client as Raw
 from tests.e2e.conftest import Connect, Start
@@ -237,21 +238,27 @@ def test_to_go_on_without_is_not_to_overrule_the_daemon(gov: Client, daemon: Dae
 # --- coming back --------------------------------------------------------------------------------------------------
 
 
-def test_a_waiter_outlives_a_restart_of_the_daemon(start: Start, connect: Connect) -> None:
+def test_a_waiter_outlives_a_restart_of_the_daemon(
+    start: Start, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It stood in line, and does so again as soon as there is one; also a program that is not patient."""
+    # However long a daemon takes to start: that patience ends is tested where time is made up.
+    monkeypatch.setattr(patience, "PATIENCE", int(BOUND * SECOND))
     daemon = start(ONE)
     me = connect(daemon)
-    with Client(daemon.address) as gov, Client(daemon.address, unavailable="wait") as patient:
-        lease = gov.acquire("one")
-        with ThreadPoolExecutor(2) as pool:
-            waiting = [pool.submit(_enter, each) for each in (gov, patient)]
-            until(lambda: me.counts("one") == (1, 2), "they wait")
-            daemon.kill()
-            daemon = start(ONE)
-            until(lambda: me.counts("one") == (1, 2), "they wait again, and what was held is held")
-            lease.release()
-            assert [each.result(BOUND) for each in waiting] == [True, True]
-        assert not lease.lost
+    held = me.acquire("one", lease=int(BOUND))
+    with (
+        Client(daemon.address) as gov,
+        Client(daemon.address, unavailable="wait") as patient,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        waiting = [pool.submit(_enter, each) for each in (gov, patient)]
+        until(lambda: me.counts("one") == (1, 2), "they wait")
+        daemon.kill()
+        daemon = start(ONE)
+        until(lambda: me.counts("one") == (1, 2), "they wait again, and what was held is held")
+        me.release(held.id)
+        assert [each.result(BOUND) for each in waiting] == [True, True]
     assert connect(daemon).idle()
 
 
@@ -287,16 +294,16 @@ def test_a_release_is_retried(start: Start, connect: Connect) -> None:
 
 
 def _break(gov: Client) -> None:
-    sock = gov._settings.link._socket
+    sock = gov._settings.link._connection.socket
     assert sock is not None
     sock.shutdown(socket.SHUT_RDWR)
 
 
 def _break_and_come_back(gov: Client) -> None:
     link = gov._settings.link
-    sock = link._socket
+    sock = link._connection.socket
     link.submit(lambda _: _break(gov))
-    until(lambda: link._socket not in {None, sock} and link._greeted_at > 0, "it is back")
+    until(lambda: link._connection.socket not in {None, sock} and link._connection.greeted_at > 0, "it is back")
 
 
 def test_a_client_resumes_within_the_grace(gov: Client, daemon: Daemon, me: Raw) -> None:
@@ -397,18 +404,18 @@ def test_a_silent_connection_is_given_up(gov: Client, daemon: Daemon, me: Raw, m
     monkeypatch.setattr(conversation, "SILENCE", 1_000_000_000)
     lease = gov.acquire("one")
     link = gov._settings.link
-    sock = link._socket
+    sock = link._connection.socket
     end = time.monotonic() + 1.3
     until(lambda: time.monotonic() > end, "many a probe was answered")
-    assert link._socket is sock
+    assert link._connection.socket is sock
 
     daemon.signal(signal.SIGSTOP)
     try:
-        until(lambda: link._socket is not sock, "it was given up")
+        until(lambda: link._connection.socket is not sock, "it was given up")
     finally:
         daemon.signal(signal.SIGCONT)
         daemon.expect(r"paused for")
-    until(lambda: link._greeted_at > 0, "it is back")
+    until(lambda: link._connection.greeted_at > 0, "it is back")
     assert not lease.lost
     lease.release()
 

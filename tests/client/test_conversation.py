@@ -372,7 +372,7 @@ def test_an_ask_that_was_cancelled_before_it_was_made_is_not_made() -> None:
     scene.greeted()
     ask = scene.unasked()
     scene.talk.cancel(ask)
-    scene.talk.ask(ask)
+    scene.talk.ask(ask, scene.now)
 
     assert scene.said() == []
     assert not scene.busy()
@@ -457,7 +457,7 @@ def test_asks_that_are_cancelled_without_a_connection_take_no_room() -> None:
     for _ in range(10_000):
         scene.talk.cancel(scene.ask(patient=True))
 
-    assert len(scene.talk._unsent) < 1_000
+    assert len(scene.talk._unsaid) < 1_000
     assert not scene.busy()
 
 

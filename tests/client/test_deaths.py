@@ -284,7 +284,8 @@ def test_who_welcomed_us_is_known_as_far_as_it_told() -> None:
     told = welcome()
     told.welcome.process.CopyFrom(pb.Process(boot="b", pid_namespace=1, pid=2, started=3))
     scene.hear(told, handled(1))
-    assert scene.talk.process == told.welcome.process
+    assert scene.talk.process is not None
+    assert scene.talk.process.SerializeToString() == told.welcome.process.SerializeToString()
     scene.break_off()
     scene.greeted()
     assert scene.talk.process is None

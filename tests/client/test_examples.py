@@ -8,8 +8,9 @@ import pkgutil
 import pytest
 
 import governor.client
-from governor.client import AsyncClient, Client, link
+from governor.client import AsyncClient, Client, farewell
 from governor.testing import Daemon
+from tests.e2e.process import BOUND
 
 CONFIG = """
 pools: {orders-db: {members: {primary: {endpoint: "db1:5432", max_leases: 10}}}}
@@ -26,8 +27,10 @@ def test_the_examples_are_true(name: str) -> None:
         names = {"gov": gov, "agov": AsyncClient(daemon.address), "connect": _connect}
         assert doctest.testmod(module, extraglobs=names).failed == 0
         daemon.wait_until(lambda seen: seen.leases == 0)
-    for each in list(link._links):  # an example need not show how to close
-        each.close()
+    for each in list(farewell.links):  # an example need not show how to close
+        thread = each.leave()
+        if thread is not None:
+            thread.join(BOUND)
 
 
 def _connect(endpoint: str) -> None:

@@ -456,6 +456,8 @@ def test_a_lease_that_the_daemon_does_not_know_is_lost() -> None:
 
     assert scene.lost == [held]
     assert held.reason == "unknown"
+    for said in ("its state was lost", "another state folder", "adopted", "acquire again"):
+        assert said in held.why
 
 
 def test_a_lease_is_lost_at_our_own_deadline() -> None:

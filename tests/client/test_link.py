@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from governor.client import AsyncClient, AsyncLease, Client, GovernorError, Unavailable, link
+from governor.client import AsyncClient, AsyncLease, Client, GovernorError, Unavailable, farewell
 from governor.client.address import parse
 from governor.client.conversation import Conversation
 from governor.client.link import Link, Work
@@ -226,14 +226,14 @@ def test_a_program_with_many_clients_ends_as_soon_as_one_with_one(monkeypatch: p
     """A daemon that is stopped is waited for once, not once for each."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         links = [Link(parse(f"127.0.0.1:{silent.getsockname()[1]}"), "tests", {}, "0") for _ in range(8)]
-        monkeypatch.setattr(link, "_links", links)
-        monkeypatch.setattr(link, "_FAREWELL", 0.25)
+        monkeypatch.setattr(farewell, "links", links)
+        monkeypatch.setattr(farewell, "FAREWELL", 0.5)
         for each in links:
             # Something that the daemon must yet be told.
             each.submit(lambda talk: talk.keeping._detached.update({1: 0}))
         began = time.monotonic()
-        link._farewell()
-        assert time.monotonic() - began < 1
+        farewell.bid_farewell()
+        assert time.monotonic() - began < 8 * 0.5 / 2
         for each in links:
             each.submit(lambda talk: talk.keeping._detached.clear())
             each.close()

@@ -34,7 +34,7 @@ BREAK = 1.8
 def is_back(gov: Client, former: object) -> None:
     """Wait until another daemon has welcomed it, and renewed what it holds."""
     link, talk = gov._settings.link, gov._settings.link._talk
-    until(lambda: link._greeted_at > 0 and talk.process not in (None, former), "it is back")
+    until(lambda: link._connection.greeted_at > 0 and talk.process not in (None, former), "it is back")
     until(lambda: not any(held.spared for held in list(talk.keeping._held.values())), "all is renewed")
 
 
@@ -71,7 +71,7 @@ def test_nobody_else_is_let_in_meanwhile(start: Start, connect: Connect) -> None
     daemon = start(YAML)
     with Client(daemon.address) as gov:
         lease = gov.acquire("one")
-        gov._settings.link._witness.leave(gov._settings.link._poll)
+        gov._settings.link._connection.witness.leave(gov._settings.link._connection.poll)
         daemon.kill()
         until(lambda: lease.lost, "it is lost")
         daemon = start(YAML)
@@ -84,7 +84,9 @@ def test_a_daemon_that_ends_is_waited_for_by_all(start: Start) -> None:
     daemon.expect("leases are still held")
     with Client(daemon.address) as near, Client(daemon.address) as far:
         leases = [near.acquire("one"), far.acquire("gone")]
-        far._settings.link.submit(lambda _: far._settings.link._witness.leave(far._settings.link._poll))
+        far._settings.link.submit(
+            lambda _: far._settings.link._connection.witness.leave(far._settings.link._connection.poll)
+        )
         process = near._settings.link._talk.process
         daemon.signal(signal.SIGTERM)
         assert daemon.exit_code() == 0
@@ -222,7 +224,7 @@ FORKER = """\
 import os, sys
 from governor import Client
 with Client(sys.argv[1]) as gov, gov.acquire("one"):
-    descriptor = gov._settings.link._witness.descriptor
+    descriptor = gov._settings.link._connection.witness.descriptor
     os.fstat(descriptor)
     if os.fork() == 0:
         try:
@@ -230,7 +232,7 @@ with Client(sys.argv[1]) as gov, gov.acquire("one"):
         except OSError:
             os._exit(7)
         os._exit(8)
-    print(os.waitstatus_to_exitcode(os.wait()[1]), gov._settings.link._witness.descriptor == descriptor)
+    print(os.waitstatus_to_exitcode(os.wait()[1]), gov._settings.link._connection.witness.descriptor == descriptor)
     os.fstat(descriptor)
 """
 

@@ -85,7 +85,7 @@ class Machine(RuleBasedStateMachine):
         self._ask(Ask(Shape(()), nobody, self.now, adopt=lease))
 
     def _ask(self, ask: Ask) -> None:
-        self.talk.ask(ask)
+        self.talk.ask(ask, self.now)
         self.asks.append(ask)
         self._drive()
 
@@ -457,7 +457,7 @@ class Machine(RuleBasedStateMachine):
         keeping = self.talk.keeping
         left = [keeping._held, keeping._unsaid, keeping._said, keeping._detached, self.talk._asks, self.talk._cancels]
         assert not any(left)
-        assert all(ask.given_up for ask in self.talk._unsent)
+        assert all(ask.given_up for ask in self.talk._unsaid)
 
 
 LONG: Final = settings.get_current_profile_name() == "long"

@@ -159,6 +159,21 @@ def test_a_decorator_must_fit_the_function() -> None:
         AsyncClient().limit("x")(toil)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_a_decorator_that_makes_no_sense_is_told_where_it_is_written(kind: type[Client] | type[AsyncClient]) -> None:
+    """And not when the function is called: without anything to acquire, or with what each call would be refused for."""
+
+    def toil() -> None: ...
+
+    client = kind()
+    with pytest.raises(UsageError, match=r'write @gov.limit\("payments-api"\)'):
+        client.limit(toil)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="permits are a whole number from 1"):
+        client.limit("x", 0)
+    with pytest.raises(UsageError, match="wait is a number of seconds"):
+        client.limit("x", wait=-1)
+
+
 def test_a_decorated_function_keeps_its_name_and_words() -> None:
     """For tracebacks and for `help`; what it is, too."""
 

@@ -133,6 +133,33 @@ def test_a_worker_that_is_killed_gives_back_what_it_had(shop: tuple[Daemon, Shop
     assert server.get()["worker"] != victim
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_worker_processes_that_are_all_told_to_end_do_so_quietly(
+    start: Start, number: signal.Signals, code: int
+) -> None:
+    """As by a service manager, or a terminal: workers have ended before their parent looks, and none is left."""
+    daemon = start(config("workers.yaml"))
+    with running(daemon, sys.executable, str(EXAMPLES / "workers.py"), "0") as process:
+        shop = Shop(process)
+        os.kill(process.pid, signal.SIGSTOP)
+        until(lambda: _state(process.pid) == "T", "it is stopped")
+        workers = _children(process.pid)
+        os.killpg(process.pid, number)
+        until(lambda: all(_state(worker) == "Z" for worker in workers), "they have ended")
+        os.kill(process.pid, signal.SIGCONT)
+
+        assert ended(shop.process)[::2] == (code, "")
+        assert len(workers) == 8
+
+
+def _children(pid: int) -> list[int]:
+    return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()))
+
+
+def _state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+
+
 # --- a crawler ----------------------------------------------------------------------------------------------------
 
 PAGES: Final = 36

@@ -93,6 +93,11 @@ class World:
         return self.server._sessions._sessions
 
     @property
+    def streams(self) -> int:
+        """How many sessions have a client that can be told something."""
+        return len(self.server._sessions._streams)
+
+    @property
     def waiters(self) -> int:
         """How many asks wait."""
         return self.driver.snapshot().waiters
@@ -100,6 +105,13 @@ class World:
     async def until_waiting(self, waiters: int) -> None:
         """Returns when exactly so many asks wait."""
         await until(lambda: self.waiters == waiters)
+
+    async def until_hung_up(self) -> None:
+        """Returns when every session has heard of the end of its stream.
+
+        Before that the clock must not move: what a stream had left behind would have its grace from a later instant.
+        """
+        await until(lambda: not self.streams)
 
     async def until_free(self) -> None:
         """Returns when nothing is lent and nobody waits; the clock stands, so no expiry helps."""

@@ -10,7 +10,7 @@ from grpc import aio
 
 from governor.core.types import Nanos
 from governor.v1 import governor_pb2 as pb
-from tests.rpc.conftest import World
+from tests.rpc.conftest import World, until
 
 INSTANCE: Final = "0123456789abcdef"
 
@@ -40,6 +40,7 @@ class Peer:
     """One stream. ``heard`` is all that it was told so far, as one message."""
 
     def __init__(self, governor: World) -> None:
+        self._governor = governor
         self.stream: aio.StreamStreamCall[pb.SessionRequest, pb.SessionResponse] = governor.stub.Session(timeout=60)
         self.hello = pb.Hello()
         self.heard = pb.SessionResponse()
@@ -95,6 +96,13 @@ class Peer:
     def cut(self) -> None:
         """Go without a word."""
         self.stream.cancel()
+
+    async def vanish(self) -> None:
+        """Go without a word; returns when the daemon knows."""
+        session = self._governor.sessions.find(self.session)
+        assert session is not None
+        self.cut()
+        await until(lambda: session.voice is None)
 
 
 async def ended(stream: "aio.StreamStreamCall[Any, Any]") -> aio.AioRpcError | None:

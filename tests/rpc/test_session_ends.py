@@ -126,8 +126,8 @@ async def test_a_session_with_nothing_left_is_forgotten(governor: World) -> None
     peer = await Peer.begin(governor, acquires=[want(1, "at-once")])
     other = await Peer.begin(governor, acquires=[want(1, "grace")])
     for each in (peer, other):
-        each.cut()
-    await until(lambda: len(governor.sessions) == 1)
+        await each.vanish()
+    assert len(governor.sessions) == 1
     governor.clock.advance(2 * SECOND)
     assert len(governor.sessions) == 0
     assert not governor.sessions.owners
@@ -264,13 +264,13 @@ async def test_a_storm_of_cancels_leaves_nothing_behind(governor: World, seed: i
     for _ in range(4):
         peers = [await Peer.begin(governor) for _ in range(3)]
         await asyncio.gather(*(_rages(peer, random.Random(rng.random())) for peer in peers))
-    await until(lambda: not governor.waiters)
+    # It may still have to be told of asks and cuts, so that nobody waits is not enough.
+    await governor.until_hung_up()
+    assert not governor.waiters
     governor.clock.advance(2 * SECOND)
     assert [governor.in_use(name) for name in ("sem", "pool", "open", "grace", "at-once")] == [0] * 5
     assert not governor.sessions.owners
-    # A cancel that crosses the first answers is seldom, but sometimes, not heard of by the server; the end of all is.
-    await governor.channel.close()
-    await until(lambda: len(governor.sessions) == 0)
+    assert len(governor.sessions) == 0
     assert governor.clock.pending <= 1
 
 

@@ -163,7 +163,7 @@ async def test_what_is_detached_is_nobodys(governor: World) -> None:
     await peer.do(releases=[kept.id])
     done = await peer.do(detaches=[kept.id])
     assert _told(list(done.results)) == [(kept.id, ENDED, "released")]
-    peer.cut()
+    await peer.vanish()
     governor.clock.advance(29 * SECOND)
     assert governor.in_use() == 1
     governor.clock.advance(SECOND)
@@ -217,7 +217,7 @@ async def test_whose_lease_is_adopted_is_told_that_it_is_gone(governor: World) -
     heard = await peer.hears(lambda heard: bool(heard.ended))
     assert _told(list(heard.ended)) == [(lease.id, UNKNOWN, "")]
     assert not (await peer.do(detaches=[lease.id])).results
-    peer.cut()
+    await peer.vanish()
     governor.clock.advance(10 * SECOND)
     assert governor.in_use() == 1
 

@@ -28,19 +28,11 @@ def back(peer: Peer, held: Iterable[int] = ()) -> pb.Hello:
     return hello(peer.hello.client, peer.hello.instance, peer.session, held)
 
 
-async def cut(governor: World, peer: Peer) -> None:
-    """The stream is gone, and the daemon knows."""
-    session = governor.sessions.find(peer.session)
-    assert session is not None
-    peer.cut()
-    await until(lambda: session.voice is None)
-
-
 async def test_a_session_comes_back_within_its_grace(governor: World) -> None:
     """It is the same one, what it holds lives on, is renewed, and is kept alive as before."""
     peer = await Peer.begin(governor, acquires=[want(1), want(2, "pool")])
     held = [grant.lease.id for grant in peer.heard.grants]
-    await cut(governor, peer)
+    await peer.vanish()
     governor.clock.advance(2 * SECOND - 1)
 
     again = await Peer.begin(governor, back(peer, held))
@@ -59,7 +51,7 @@ async def test_after_its_grace_there_is_nothing_to_come_back_to(governor: World)
     """A session of its own begins, and of each lease it says what has become of it."""
     peer = await Peer.begin(governor)
     lease = await peer.acquire(1)
-    await cut(governor, peer)
+    await peer.vanish()
     governor.clock.advance(2 * SECOND)
 
     again = await Peer.begin(governor, back(peer, [lease.id, 4711]))
@@ -79,7 +71,7 @@ async def test_what_was_never_received_is_taken_back(governor: World) -> None:
     both = [*want(3, "pool").claims, *want(3, "rate").claims]
     await peer.say(acquires=[want(2), pb.SessionAcquire(op=3, claims=both)])
     await until(lambda: governor.in_use("pool") == 1)
-    await cut(governor, peer)
+    await peer.vanish()
 
     again = await Peer.begin(governor, back(peer, [held.id]))
 
@@ -94,7 +86,7 @@ async def test_an_ask_whose_answer_was_lost_is_repeated(governor: World) -> None
     peer = await Peer.begin(governor)
     lost = await peer.do(acquires=[want(1), want(2), want(3, "pool"), want(4, "rate"), want(5, "open")])
     ids = {grant.op: grant.lease.id for grant in lost.grants}
-    await cut(governor, peer)
+    await peer.vanish()
     governor.clock.advance(SECOND)
 
     again = await Peer.begin(
@@ -111,7 +103,7 @@ async def test_an_ask_whose_answer_was_lost_is_repeated(governor: World) -> None
     assert list(again.heard.released) == [ids[5]]
     assert (governor.in_use(), governor.in_use("pool"), governor.in_use("open")) == (1, 1, 0)
     # Once more, with nothing: all that it has is taken back, though two tickets stood for one of them.
-    await cut(governor, again)
+    await again.vanish()
     await Peer.begin(governor, back(again))
     assert (governor.in_use(), governor.in_use("pool")) == (0, 0)
     assert not governor.sessions.owners
@@ -121,7 +113,7 @@ async def test_what_is_let_go_in_the_first_message_is_not_taken_back(governor: W
     """Its client has spoken of it."""
     peer = await Peer.begin(governor)
     lease = await peer.acquire(1)
-    await cut(governor, peer)
+    await peer.vanish()
 
     await Peer.begin(governor, back(peer), detaches=[lease.id])
 
@@ -189,7 +181,7 @@ async def test_a_new_session_may_hold_what_is_its_programs(governor: World) -> N
     lost, kept, strange = [await peer.acquire(1, "open") for peer in (away, there, stranger)]
     mine = await governor.stub.Acquire(pb.AcquireRequest(claims=want(1, "open").claims, client="me"))
     yours = await governor.stub.Acquire(pb.AcquireRequest(claims=want(1, "open").claims, client="you"))
-    await cut(governor, away)
+    await away.vanish()
 
     held = [lost.id, kept.id, strange.id, mine.lease.id, yours.lease.id]
     new = await Peer.begin(governor, hello(held=[*held, lost.id]))
@@ -215,10 +207,10 @@ async def test_a_second_session_of_one_process_gets_what_it_repeats(governor: Wo
 
     assert [grant.lease.id for grant in second.heard.grants] == [lease.id]
     await first.hears(lambda heard: [result.lease_id for result in heard.ended] == [lease.id])
-    first.cut()
+    await first.vanish()
     governor.clock.advance(2 * SECOND)
     assert governor.in_use() == 1
-    await cut(governor, second)
+    await second.vanish()
     governor.clock.advance(2 * SECOND)
     assert governor.in_use() == 0
 
@@ -227,7 +219,7 @@ async def test_a_session_that_was_kept_can_be_resumed_for_long(governor: World) 
     """As long as anything of it lives."""
     peer = await Peer.begin(governor)
     lease = await peer.acquire(1, "keep")
-    await cut(governor, peer)
+    await peer.vanish()
     governor.clock.advance(29 * SECOND)
 
     again = await Peer.begin(governor, back(peer, [lease.id]))

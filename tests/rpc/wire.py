@@ -58,7 +58,7 @@ class Wire:
 
         ``method``: one of Governor's, or the whole path of another service's.
         """
-        body = b"".join(struct.pack(">BI", flags, len(message)) + message for message in messages)
+        body = b"".join(framed(message, flags) for message in messages)
         return self.raw_call(method, body, **headers)
 
     def raw_call(self, method: str, body: bytes, **headers: str) -> int:
@@ -147,6 +147,11 @@ class Wire:
             if not call.ended.is_set():
                 call.reset = True
             call.ended.set()
+
+
+def framed(message: bytes, flags: int = 0) -> bytes:
+    """A message as gRPC puts it into frames of DATA."""
+    return struct.pack(">BI", flags, len(message)) + message
 
 
 def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:

@@ -115,7 +115,7 @@ def test_a_restart_moves_everything_to_its_own_clock(store: Store) -> None:
     jobs = resource_row(Remembered(ResourceSpec("jobs", SemaphoreSpec(8), 1, 2, 3, 4, 5), {}, 35))
     store.write(Batch(leases=rows, past=[past_row(past)], resources=[jobs], stamp=40))
 
-    store.restart(40, 1000, 5, resources_by=960, promise=7)
+    store.restart(40, 1000, 5, 960, promise=7)
 
     stored = store.load()
     assert stored.promised == 7

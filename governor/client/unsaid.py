@@ -1,0 +1,91 @@
+"""Unsaid: the asks that the daemon has yet to be told of, oldest first, and how they are told.
+
+It knows what an ask looks like on the wire, and how many go into one message. It must never know when one may be sent.
+"""
+
+from collections import deque
+from typing import Final
+
+from governor.client.asks import SECOND, Ask, Shape
+from governor.v1 import governor_pb2 as pb
+
+_MOST_SHAPES: Final = 256
+_MOST_GIVEN_UP: Final = 256
+# Of one message; the daemon takes twice as much, and one ask has at most half as much.
+_MOST_BYTES: Final = 128 * 1024
+# The answers to all that is under way must be less than the daemon lets lie unread, which is 16,384: a client that has
+# asked for more at once than it may be told is cut off, comes back, asks again, and is cut off again.
+_MOST_ASKS: Final = 1_000
+# More than a few are said in shares, so that we work on the answers to one while the daemon works on the next: with all
+# in one message, either would always wait for the other. A quarter more pairs a second for 64 tasks on two cores.
+_FEW_ASKS: Final = 24
+_SHARES: Final = 3
+# What a program does between asking and our thread's next turn is no wait.
+_AT_ONCE: Final = SECOND // 10
+
+# A message with one ask, and that ask.
+_Template = tuple[pb.SessionRequest, pb.SessionAcquire]
+
+
+class Unsaid(deque[Ask]):
+    """A queue of asks; one that was given up meanwhile is skipped when its turn comes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._templates: dict[Shape, _Template] = {}
+        # As a rule it is the same again, and to look it up costs as much as the rest.
+        self._last: tuple[Shape | None, _Template | None] = (None, None)
+
+    def tidy(self, wanted: int) -> None:
+        """Have those that were given up take no room, with ``wanted`` asks on their way: their turn may be far off."""
+        if len(self) > 2 * wanted + _MOST_GIVEN_UP:
+            kept = [ask for ask in self if not ask.given_up]
+            self.clear()
+            self.extend(kept)
+
+    def skip(self) -> bool:
+        """Whether there is one that is still wanted; it is the first then."""
+        while self and self[0].given_up:
+            self.popleft()
+        return bool(self)
+
+    def say(self, parts: list[bytes], number: int, now: int) -> None:
+        """Add to the parts of this session's message ``number`` what belongs into it."""
+        size, said = sum([len(part) for part in parts]), 0
+        # A hello brings all that is repeated: what a resumed session had and is not asked for with it is taken back.
+        most = _MOST_ASKS if number == 1 else max(_FEW_ASKS, len(self) // _SHARES)
+        while self and size < _MOST_BYTES and said < min(most, _MOST_ASKS):
+            ask = self.popleft()
+            if ask.given_up:
+                continue
+            said += 1
+            ask.message = number
+            ask.sent_at = now
+            if ask.adopt:
+                part = pb.SessionRequest(adopts=[pb.SessionAdopt(op=ask.op, lease_id=ask.adopt)]).SerializeToString()
+            else:
+                message, acquire = self._template(ask, now)
+                acquire.op = ask.op
+                part = message.SerializeToString()
+            size += len(part)
+            parts.append(part)
+
+    def _template(self, ask: Ask, now: int) -> _Template:
+        """A message of this ask alone, made once for all of its shape: making one costs much more than changing it."""
+        shape = ask.shape
+        if shape.wait and now - ask.asked_at > _AT_ONCE:
+            # It waited here, for a connection or for a daemon that keeps up: that counts.
+            left = max(0, shape.wait - (now - ask.asked_at))
+            message = Shape(shape.claims, left, shape.lease, shape.labels).message()
+            return message, message.acquires[0]
+        last, template = self._last
+        if last is shape and template is not None:
+            return template
+        template = self._templates.get(shape)
+        if template is None:
+            if len(self._templates) >= _MOST_SHAPES:
+                self._templates.clear()
+            message = shape.message()
+            template = self._templates[shape] = (message, message.acquires[0])
+        self._last = shape, template
+        return template
