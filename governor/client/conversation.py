@@ -19,6 +19,7 @@ from governor.client.errors import GovernorError, LeaseLost, NotGranted, Unavail
 from governor.client.grants import Grants, Unopened
 from governor.client.held import Held, State
 from governor.client.keeping import NEVER, Keeping
+from governor.process import Process
 from governor.v1 import governor_pb2 as pb
 
 WINDOW: Final = 2
@@ -73,7 +74,7 @@ class Conversation:
         self._grants = Grants()
         self._templates: dict[Shape, tuple[pb.SessionRequest, pb.SessionAcquire]] = {}
         # Who welcomed us last, as far as it told.
-        self.process: pb.Process | None = None
+        self.process: Process | None = None
         # As a rule it is the same again, and to look it up costs as much as the rest.
         self._last_template: tuple[Shape | None, tuple[pb.SessionRequest, pb.SessionAcquire] | None] = (None, None)
         self._open = False
@@ -282,7 +283,8 @@ class Conversation:
         if said.HasField("welcome"):
             self._hello.resume = said.welcome.session
             self._welcome = True
-            self.process = said.welcome.process if said.welcome.HasField("process") else None
+            told = said.welcome.process if said.welcome.HasField("process") else None
+            self.process = told and Process(told.boot, told.pid_namespace, told.pid, told.started)
             self._assured_at = self._heard_at
             self._trouble = ""
             self.keeping.welcomed(said.welcome)
