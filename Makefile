@@ -90,9 +90,10 @@ bench: .venv/bench.stamp
 # --- checks -----------------------------------------------------------------------------------------------------
 
 .PHONY: test format-check lint types imports proto-check test-core simulate test-shells test-long
-# The tests of the core keep one processor busy, and the others mostly wait: together they take little more than the longer.
+# The tests of the core and the simulator keep one processor busy, and the others mostly wait: together they take little
+# more than the longer.
 test: format-check lint imports types proto-check
-	@$(MAKE) --jobs=2 --output-sync=target test-core test-shells
+	@$(MAKE) --jobs=2 --output-sync=target test-core test-shells simulate
 
 format-check: .venv/dev.stamp
 	@echo "== format"
@@ -120,8 +121,6 @@ test-core: .venv/dev.stamp
 	@$(py) -m pytest tests/core --cov --cov-report=term-missing:skip-covered $(PYTEST_ARGS)
 
 # As many worlds as fit: what befalls them follows from a seed, and a seed that finds something is kept.
-# Not in `make test` as long as it has a finding that nobody has mended: in about 1 world of 400, such as those of the seeds
-# 513 and 676, a lease that was acknowledged has ended after several restarts.
 simulate: .venv/dev.stamp
 	@echo "== simulated worlds"
 	@$(py) -m tests.simulate --seconds 20

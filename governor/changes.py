@@ -4,8 +4,8 @@ It knows which leases and resources have changed since the last transaction. It 
 due, or how it is written.
 
 Facts are written, not events: of a lease, what it is now. So what was granted and ended in between costs nothing, and a
-failure loses nothing: the next transaction that succeeds has all of it. What nobody relies on to the second (renewals,
-which idle member is next) can wait for the next heartbeat.
+failure loses nothing: the next transaction that succeeds has all of it. What nobody is told of, and nobody is harmed by
+if it is forgotten (that a holder is gone, which idle member is next), can wait for the next heartbeat.
 """
 
 from collections import deque
@@ -88,10 +88,13 @@ class Changes:
             elif isinstance(effect, LeaseEnded):
                 urgent = True
                 self._ended(effect)
-            elif isinstance(effect, (LeaseExtended, LeaseOrphaned)):
+            elif isinstance(effect, LeaseExtended):
+                urgent = True
                 self._moved.add(effect.lease)
-                if self._graced and isinstance(effect, LeaseExtended):
+                if self._graced:
                     self._graced.discard(effect.lease)
+            elif isinstance(effect, LeaseOrphaned):
+                self._moved.add(effect.lease)
             elif isinstance(effect, (Refunded, Reconfigured, Paused)):
                 urgent = True
                 self._seldom(effect)
@@ -143,14 +146,13 @@ class Changes:
         spent, self._spent = self._spent, []
         for lease in spent:
             self._keep_past(lease, batch)
-        moved: set[LeaseId] = set()
+        moved = self._take_moved(batch)
         pauses, self._pauses = self._pauses, 0
         if beat or pauses:
             batch.stamp = self._clock.now()
             if pauses:
                 # The engine has done the same, an instant ago.
                 batch.pause = (pauses, batch.stamp + SECOND)
-            moved = self._take_moved(batch)
         self._take_memories(batch, beat=beat)
         taken = Taken(leases, moved, spent, self._tickets, pauses, self._reserved)
         self._tickets, self._reserved, self.urgent = [], None, False
@@ -187,11 +189,15 @@ class Changes:
         return dirty.union(fresh)
 
     def _take_moved(self, batch: Batch) -> set[LeaseId]:
-        moved, self._moved = self._moved, set()
-        for lease in moved:
-            held = self._driver.held(lease)
-            if held is not None:
-                batch.moved.append((held.deadline, held.orphaned, lease in self._graced, lease))
+        moved = self._moved
+        if not moved:
+            return set()
+        self._moved = set()
+        graced = self._graced
+        batch.moved = [
+            (deadline, orphaned, lease in graced, lease)
+            for deadline, orphaned, lease in self._driver.deadlines(sorted(moved))
+        ]
         return moved
 
     def _keep_past(self, lease: LeaseId, batch: Batch) -> None:

@@ -10,7 +10,6 @@ code; no lease id is used up by then.
 import asyncio
 import contextlib
 import errno
-import gc
 import logging
 import os
 import signal
@@ -21,7 +20,7 @@ from typing import Any, Final
 
 import governor.http
 import governor.rpc
-from governor import __version__, descriptors, logs
+from governor import __version__, descriptors, garbage, logs
 from governor.clock import LoopClock, unix_seconds
 from governor.config import DEFAULT, Config, ConfigError, load
 from governor.core.effects import Effect, Reconfigured, ReconfigureRefused
@@ -47,8 +46,6 @@ _BAD_CONFIG: Final = 78
 
 # What a grpc stop may take: everybody has been answered by then, this is for answers on their way.
 _GRPC_GRACE_S: Final = 0.5
-# New objects, then collections of the younger, before a generation is collected; 700, 10, 10 by default.
-_GC_THRESHOLDS: Final = (10_000, 20, 10)
 # How long after a failure to put more lease ids on record it is tried again.
 _IDS_RETRY_S: Final = 1.0
 # What the end may take beyond the drain, as a service manager is told.
@@ -111,11 +108,8 @@ class Daemon:
             self._notifier = stack.enter_context(Notifier(os.environ, os.getpid()))
             fence = FormerFence(self._state)
             store = Store(self._state, flush=config.durability is Durability.POWER)
-            # What is remembered is made in one go, and none of it is garbage.
-            gc.collect()
-            gc.disable()
-            driver, restarted = self._resume(store, fence.reserved)
-            gc.enable()
+            with garbage.kept():
+                driver, restarted = self._resume(store, fence.reserved)
             stack.callback(driver.close)
             stack.push_async_callback(self._journal.close)
             self._metrics = metrics = Metrics(driver.snapshot, version=__version__)
@@ -139,10 +133,7 @@ class Daemon:
             self._announce(where)
             self._announce_restart(restarted)
             self._begin_to_serve(server)
-            # What lives until the end need not be looked at by each collection. Leases and waiters are no garbage, and
-            # the core makes no cycles; by default each few thousand of them would have all of them looked at again.
-            gc.freeze()
-            gc.set_threshold(*_GC_THRESHOLDS)
+            garbage.settle()
             await self._stop.wait()
             self._ready = False
             self._set_serving()
@@ -181,7 +172,7 @@ class Daemon:
         if config.durability is Durability.NONE:
             store.forget_leases()
         else:
-            store.restart(restarted.stamp, now, restarted.grace, promise=_promised(config))
+            store.restart(restarted.stamp, now, restarted.grace, restarted.resources_by, promise=_promised(config))
         driver.commit()
         if stored.resources:
             self._remembered = stored.written

@@ -47,7 +47,7 @@ from governor.core.snapshot import Held, Past, Snapshot
 from governor.core.types import MILLISECOND, SECOND, Claim, LeaseId, Nanos, Outcome, TicketId
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 Answer = Granted | Denied
 
@@ -188,6 +188,10 @@ class Driver:
     def held(self, lease: LeaseId) -> Held | None:
         """What a lease is, as of the last step; None when it does not live."""
         return self._engine.held(lease)
+
+    def deadlines(self, leases: "Iterable[LeaseId]") -> list[tuple[Nanos, bool, LeaseId]]:
+        """When each of these that lives ends, and whether that is as one whose holder is gone."""
+        return self._engine.deadlines(leases)
 
     def past(self, lease: LeaseId) -> Past | None:
         """What a lease was that has ended, if a request id still stands for it."""

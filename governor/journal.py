@@ -25,8 +25,10 @@ BLOCK: Final = 1_000_000
 # Beyond it a lease id would not fit its place.
 HIGHEST: Final = 2**62 - 1
 
-# How long the log grows before it is moved into the file, in bytes; and after how many transactions it is looked at.
-_LOG_BYTES: Final = 6_000_000
+# How long the log grows, in bytes, before it is moved into the file, and how much more of it there may be meanwhile: if
+# a disk is slower, those who want to write wait for it. After how many transactions it is looked at.
+_LOG_BYTES: Final = 3_000_000
+_LOG_MORE: Final = 4_000_000
 _LOOK: Final = 32
 # After a failure it is tried again, ever less often.
 _RETRY_S: Final = (0.1, 0.2, 0.5, 1.0)
@@ -161,9 +163,12 @@ class Journal:
         self._look -= 1
         if not self._look:
             self._look = _LOOK
-            if not self._folding and self._store.log_bytes() > self._fold_at:
+            log = self._store.log_bytes()
+            if not self._folding and log > self._fold_at:
                 self._folding = True
                 self._spawn(self._fold())
+            elif self._folding and log > self._fold_at + _LOG_MORE:
+                self._locked = not self._in_thread
 
     # --- when it fails --------------------------------------------------------------------------------------
 

@@ -30,12 +30,14 @@ class RestartError(Exception):
 class Restarted:
     """How it went. ``stamp``: the last sign of life of the daemon before, by its clock; ``now``: what that is now.
 
-    ``graced``: how many of the ``leases`` live longer by the ``grace``. ``kept``: what cannot become what it is to be,
-    with why. ``change``: what became of everything else.
+    ``resources_by``: how far the instants of resources move, for which time has gone on. ``graced``: how many of the
+    ``leases`` live longer by the ``grace``. ``kept``: what cannot become what it is to be, with why. ``change``: what
+    became of everything else.
     """
 
     stamp: Nanos
     now: Nanos
+    resources_by: Nanos
     leases: int
     graced: int
     grace: Nanos
@@ -56,10 +58,8 @@ def go_on(
     stamp = last_sign_of_life(stored)
     by = now - stamp
     same_clock = boot != "" and boot == stored.boot and stamp <= now
-    resources = [
-        Remembered(each.spec, each.memory, min(now, each.at if same_clock else each.at + by))
-        for each in stored.resources
-    ]
+    resources_by = 0 if same_clock else by
+    resources = [Remembered(each.spec, each.memory, min(now, each.at + resources_by)) for each in stored.resources]
     leases = [_moved(row.held, by + (0 if row.graced else grace), by) for row in stored.leases]
     past = [replace(each, ended_at=each.ended_at + by) for each in stored.past]
     outcome = driver.restore(leases, resources, past)
@@ -77,7 +77,7 @@ def go_on(
             [kinds[spec.name] if spec.name in lent and kinds[spec.name].kind != spec.kind else spec for spec in specs],
         )
     graced = sum([not row.graced for row in stored.leases]) if grace else 0
-    return Restarted(stamp, now, outcome.leases, graced, grace, kept, change)
+    return Restarted(stamp, now, resources_by, outcome.leases, graced, grace, kept, change)
 
 
 def last_sign_of_life(stored: "Stored") -> Nanos:

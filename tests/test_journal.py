@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
+from governor import journal
 from governor.core.effects import Granted
 from governor.core.engine import Engine
 from governor.core.kinds.pool import MemberSpec, PoolSpec
@@ -45,6 +47,8 @@ class Failing(Store):
 
     full = False
     writes = 0
+    # What the disk waits for, if anything, before it has moved the log into the file.
+    slow: threading.Event | None = None
 
     def write(self, batch: Batch) -> None:
         """As the real one, if there is room."""
@@ -52,6 +56,11 @@ class Failing(Store):
             raise StoreError("the disk is full")
         self.writes += 1
         super().write(batch)
+
+    def flush(self) -> None:
+        """As the real one, when it is let."""
+        assert self.slow is None or self.slow.wait(10)
+        super().flush()
 
     def reopen(self) -> None:
         """As the real one, if there is room."""
@@ -71,7 +80,7 @@ class Rig:
         self.journal = Journal(self.driver, self.store, clock, durability, on_error)
         self.journal.begin(stored, stored.reserved)
         self.restarted: Restarted = go_on(self.driver, stored, SPECS, GRACE, clock.time, "boot")
-        self.store.restart(self.restarted.stamp, clock.time, GRACE)
+        self.store.restart(self.restarted.stamp, clock.time, GRACE, self.restarted.resources_by)
 
     def ask(self, name: str, request_id: str = "") -> Granted | Reason | None:
         """Without waiting."""
@@ -174,21 +183,63 @@ async def test_what_came_and_went_in_between_costs_nothing(runs: Runs) -> None:
     assert rig.store.total_changes == before
 
 
-async def test_renewals_wait_for_the_heartbeat(runs: Runs) -> None:
-    """Which comes every second, and leaves a sign of life."""
+@pytest.mark.parametrize("durability", [Durability.PROCESS, Durability.POWER])
+async def test_a_renewal_is_on_record_when_it_is_told(runs: Runs, durability: Durability) -> None:
+    """Any number of them in one transaction: whoever is told relies on the new deadline, so no daemon forgets it."""
+    rig = await runs.start(durability)
+    leases = [rig.take("many") for _ in range(5)]
+    await rig.commit()
+    rig.clock.advance(2 * SECOND)
+    writes = rig.store.writes
+
+    rig.driver.renew((leases[0], leases[1], leases[4]))
+    rig.driver.renew((leases[2],), 3 * LEASE)
+    assert await rig.commit()
+
+    now = 1002 * SECOND
+    assert [row.held.deadline for row in rig.on_record().leases] == [
+        now + LEASE,
+        now + LEASE,
+        now + 3 * LEASE,
+        now - 2 * SECOND + LEASE,
+        now + LEASE,
+    ]
+    assert rig.store.writes == writes + 1
+
+
+async def test_a_renewal_outlives_a_daemon_that_dies_at_once(runs: Runs) -> None:
+    """The holder believes in its new deadline, so nobody else gets the permit before that."""
+    rig = await runs.start()
+    lease = rig.take("one")
+    await rig.commit()
+    rig.clock.advance(LEASE - SECOND // 2)
+    rig.driver.renew((lease,))
+    told = rig.clock.time + LEASE
+    await rig.commit()
+
+    again = await runs.start()
+
+    held = again.driver.held(lease)
+    assert held is not None
+    assert held.deadline >= told
+
+
+async def test_what_may_be_forgotten_waits_for_the_heartbeat(runs: Runs) -> None:
+    """Such as that a holder is gone: one that is not on record only lives longer. With it comes a sign of life."""
     rig = await runs.start()
     lease = rig.take("one")
     await rig.commit()
     rig.clock.advance(2 * SECOND)
     writes = rig.store.writes
-    rig.driver.renew((lease,))
+    rig.driver.disconnect((lease,))
     assert await rig.commit()
     assert rig.store.writes == writes
 
-    rig.clock.advance(SECOND)
+    rig.clock.advance(SECOND // 2)
 
     stored = rig.on_record()
-    assert stored.leases[0].held.deadline == 1000 * SECOND + 2 * SECOND + LEASE
+    assert stored.leases[0].held.orphaned
+    assert stored.leases[0].held.deadline == 1000 * SECOND + 4 * SECOND
     assert stored.stamp == 1000 * SECOND + 2250 * SECOND // 1000
 
 
@@ -237,6 +288,24 @@ async def test_a_dead_holder_loses_its_permit_however_often_the_daemon_dies(runs
     assert rig.driver.live_leases == 0
 
 
+async def test_a_start_that_is_cut_off_leaves_instants_of_one_clock(runs: Runs) -> None:
+    """After the machine was started anew, whose clock is behind then: nothing must seem to be of the future."""
+    rig = await runs.start()
+    lease = rig.take("one")
+    rig.take("api")
+    await rig.commit()
+    await runs.kill()
+    runs.clock = FakeClock()
+    runs.last = Rig(runs.folder, runs.clock, Durability.PROCESS, OnStoreError.REFUSE)
+    await runs.kill()
+
+    again = await runs.start()
+
+    held = again.driver.held(lease)
+    assert held is not None
+    assert held.deadline == again.clock.time + LEASE + GRACE
+
+
 async def test_whoever_renews_has_a_grace_each_time(runs: Runs) -> None:
     """Its holder lives, so it needs the time to come back."""
     rig = await runs.start()
@@ -246,7 +315,7 @@ async def test_whoever_renews_has_a_grace_each_time(runs: Runs) -> None:
         rig = await runs.start()
         assert rig.restarted.graced == 1
         rig.driver.renew((lease,))
-        runs.clock.advance(SECOND // 4)
+        assert await rig.commit()
 
     rig = await runs.start()
     rig = await runs.start()
@@ -374,3 +443,27 @@ async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(10):
         while not condition():  # noqa: ASYNC110 - it is a retry of its own that is waited for
             await asyncio.sleep(0.01)
+
+
+async def test_the_log_does_not_grow_faster_than_the_disk_can_take_it(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond a bound whoever would write waits for the disk; then all of it is on record, and the log begins anew."""
+    monkeypatch.setattr(journal, "_LOG_BYTES", 300_000)
+    monkeypatch.setattr(journal, "_LOG_MORE", 200_000)
+    rig = await runs.start()
+    rig.store.slow = threading.Event()
+    leases: list[LeaseId] = []
+
+    done: bool | Awaitable[bool] = True
+    while done is True and len(leases) < 1000:
+        leases.append(rig.take("many"))
+        done = rig.driver.commit()
+
+    assert not isinstance(done, bool)
+    assert 500_000 < rig.store.log_bytes() < 700_000
+    assert rig.ids() == leases[:-1]
+    rig.store.slow.set()
+    assert await done
+    assert rig.ids() == leases
+    assert rig.store.log_bytes() < 100_000

@@ -60,10 +60,10 @@ def dump(*, place: Path) -> Exit:
     Instants are nanoseconds of the monotonic clock, of which `stamp` was the last seen; `written` is when that was.
     """
     from governor.store import StoreError
-    from governor.store.salvage import examine
+    from governor.store.salvage import read
 
     try:
-        stored = examine(_file(place))
+        stored = read(_file(place))
     except StoreError as error:
         raise CommandError(Exit.CANNOT_START, str(error)) from error
     say_json(

@@ -110,6 +110,8 @@ class LeaseState(StrEnum):
 class LeaseResult:
     """The answer for one id. ``remaining`` is set when renewed, ``ended`` when it had ended before.
 
+    It lives for as long as ``remaining`` from now, and longer if it had more and the renewal did not say how long.
+
     ``REFUSED`` carries the ``denial``: the length asked for is not allowed, and the lease lives on as it was.
     """
 
@@ -159,9 +161,13 @@ class Restored:
 
 @dataclass(slots=True)
 class RestoreRefused:
-    """What was to be restored makes no sense; each problem is a sentence. The engine is of no use any more."""
+    """What was to be restored makes no sense; each problem is a sentence. The engine is of no use any more.
+
+    ``culprits``: what each problem is about, the id of a lease or the name of a resource.
+    """
 
     problems: tuple[str, ...]
+    culprits: tuple[LeaseId | str, ...] = ()
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ alone, never on how punctual a timer was. When very much is due at once, it is m
 event: until the last of them the engine is *behind*, and `next_deadline` is over already.
 """
 
+from collections.abc import Iterable
 from typing import Final, assert_never
 
 from governor.core import admission, invariants, reload, restart
@@ -118,17 +119,15 @@ class Engine:
 
     def held(self, lease_id: LeaseId) -> Held | None:
         """What a lease is, as of the last step; None when it does not live."""
-        lease = self._lending.leases.live(lease_id)
-        return None if lease is None else restart.held(lease)
+        return restart.held(self._lending, lease_id)
+
+    def deadlines(self, lease_ids: Iterable[LeaseId]) -> list[tuple[Nanos, bool, LeaseId]]:
+        """When each of these that lives ends, and whether that is as one whose holder is gone."""
+        return restart.deadlines(self._lending, lease_ids)
 
     def past(self, lease_id: LeaseId) -> Past | None:
         """What a lease was that has ended, if a request id still stands for it; else it need not be remembered."""
-        lease = self._lending.leases.past(lease_id)
-        if lease is None:
-            return None
-        event = lease.ask.event
-        stands = self._lending.register.of_request(event.client, event.request_id) is lease
-        return restart.past(lease) if stands else None
+        return restart.past(self._lending, lease_id)
 
     def remember(self, resource: str, *, now: Nanos) -> Remembered | None:
         """What a restart must know of a resource, also of one that drains; None when there is none."""
@@ -278,15 +277,18 @@ class Engine:
         effects.append(Renewed(tuple(results)))
 
     def _extend(self, lease: Lease, length: Nanos | None, now: Nanos, effects: list[Effect]) -> LeaseResult:
-        """A live lease ends ``length`` from now instead."""
+        """A live lease ends ``length`` from now instead; None is what it was granted for, and never takes time away."""
+        former = lease.deadline
+        assert former is not None, "a lease without a deadline lent nothing, so it does not live"
         if length is None:
             length = lease.length
+            deadline = max(former, now + length)
         elif denial := admission.lease_refusal(length, lease.ask.wants):
             return LeaseResult(lease.id, LeaseState.REFUSED, denial=denial)
-        assert lease.deadline is not None, "a lease without a deadline lent nothing, so it does not live"
-        left = lease.deadline - now
-        self._lending.leases.move(lease, now + length, _EXPIRED)
-        effects.append(LeaseExtended(lease.id, lease.grants, left, now + length))
+        else:
+            deadline = now + length
+        self._lending.leases.move(lease, deadline, _EXPIRED)
+        effects.append(LeaseExtended(lease.id, lease.grants, former - now, deadline))
         return LeaseResult(lease.id, LeaseState.RENEWED, remaining=length)
 
     def _not_live(self, lease_id: LeaseId, now: Nanos) -> LeaseResult:

@@ -57,7 +57,11 @@ class Release:
 
 @dataclass(slots=True)
 class Renew:
-    """Extend leases to ``lease`` from now (None: as long as each was granted for); one result for each id."""
+    """Extend leases to ``lease`` from now; one result for each id.
+
+    None is as long as each was granted for, and takes nothing away: a restart, a pause or another renewal may have
+    given it more, and whoever was told so must be able to rely on it until he is told otherwise.
+    """
 
     leases: tuple[LeaseId, ...]
     lease: Nanos | None = None

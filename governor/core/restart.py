@@ -3,6 +3,8 @@
 It knows what of an engine outlives it, and how a new one takes it over. It must never know how it is written down.
 """
 
+from collections.abc import Iterable
+
 from governor.core import admission
 from governor.core.ask import Ask
 from governor.core.effects import Effect, Restored, RestoreRefused
@@ -18,9 +20,17 @@ from governor.core.types import Claim, EndReason, Grant, LeaseId, Nanos, TicketI
 # The ticket of whoever asked before the restart. Nobody can give it up, so what it was granted is never taken back.
 _FORMER = TicketId(0)
 
+# What all leases of the same grants have in common: the claims, and the resources that they are about or why they are
+# about nothing.
+_Shape = tuple[tuple[Claim, ...], admission.Wants | str]
+_Shapes = dict[tuple[int, tuple[str, ...]], _Shape]
 
-def held(lease: Lease) -> Held:
-    """A live lease."""
+
+def held(lending: Lending, lease_id: LeaseId) -> Held | None:
+    """All of a live lease."""
+    lease = lending.leases.live(lease_id)
+    if lease is None:
+        return None
     assert lease.deadline is not None, "a lease without a deadline lent nothing, so it does not live"
     ask = lease.ask
     event = ask.event
@@ -40,10 +50,24 @@ def held(lease: Lease) -> Held:
     )
 
 
-def past(lease: Lease) -> Past:
-    """A lease that has ended."""
+def deadlines(lending: Lending, lease_ids: Iterable[LeaseId]) -> list[tuple[Nanos, bool, LeaseId]]:
+    """Of live leases that which moves, without the trouble of the rest: a keep-alive may have ten thousand."""
+    return [
+        (lease.deadline, lease.ends_as is EndReason.DISCONNECTED, lease.id)
+        for lease in map(lending.leases.live, lease_ids)
+        if lease is not None and lease.deadline is not None
+    ]
+
+
+def past(lending: Lending, lease_id: LeaseId) -> Past | None:
+    """A lease that has ended, if its request id stands for it yet."""
+    lease = lending.leases.past(lease_id)
+    if lease is None:
+        return None
     assert lease.end is not None, "a lease that lives is not past"
     event = lease.ask.event
+    if lending.register.of_request(event.client, event.request_id) is not lease:
+        return None
     waited = lease.granted_at - lease.ask.since
     return Past(lease.id, event.claims, event.client, event.request_id, lease.end, lease.ended_at, waited)
 
@@ -52,36 +76,39 @@ def restore(lending: Lending, event: Restore, now: Nanos, effects: list[Effect])
     """Take over what was remembered, if it makes sense."""
     assert not len(lending.leases) + len(lending.waiters), "somebody asked before the restart was over"
     pools = {resource.spec.name for resource in lending.resources if resource.limit.members(now) is not None}
-    told = [
-        *[(f"lease {lease.id}", _restore_lease(lending, lease, pools)) for lease in event.leases],
-        *[(f"lease {lease.id}", _restore_past(lending, lease)) for lease in event.past[-REMEMBERED:]],
+    shapes: _Shapes = {}
+    told: list[tuple[LeaseId | str, str | None]] = [
+        *[(lease.id, _restore_lease(lending, lease, pools, shapes)) for lease in event.leases],
+        *[(lease.id, _restore_past(lending, lease)) for lease in event.past[-REMEMBERED:]],
         *[(remembered.spec.name, _recall(lending, remembered)) for remembered in event.resources],
     ]
-    problems = tuple([f"{what}: {problem}" for what, problem in told if problem is not None])
-    effects.append(RestoreRefused(problems) if problems else Restored(len(lending.leases)))
+    problems = [(culprit, problem) for culprit, problem in told if problem is not None]
+    if not problems:
+        effects.append(Restored(len(lending.leases)))
+        return
+    sentences = [
+        f"{culprit}: {problem}" if isinstance(culprit, str) else f"lease {culprit}: {problem}"
+        for culprit, problem in problems
+    ]
+    effects.append(RestoreRefused(tuple(sentences), tuple([culprit for culprit, _ in problems])))
 
 
-def _restore_lease(lending: Lending, former: Held, pools: set[str]) -> str | None:
+def _restore_lease(lending: Lending, former: Held, pools: set[str], shapes: "_Shapes") -> str | None:
     """Hold what it held; why not, if it cannot be."""
-    claims = tuple([Claim(grant.resource, grant.permits, grant.key) for grant in former.grants])
-    event = Acquire(
-        _FORMER,
-        claims,
-        former.client,
-        lease=former.granted_for,
-        request_id=former.request_id,
-        labels=former.labels,
-    )
+    # As a rule very many have the same grants, as one object, which needs to be looked into but once.
+    key = (id(former.grants), former.spent)
+    claims, wants = shapes.get(key) or shapes.setdefault(key, _shape(lending, former, pools))
+    event = Acquire(_FORMER, claims, former.client, None, former.granted_for, former.request_id, former.labels)
     if problem := _misfit(lending, former.id, event):
         return problem
     if lending.register.of_request(event.client, event.request_id):
         return f"another lease has its request id, {event.request_id}"
-    wants = _wants(lending, former, pools)
     if isinstance(wants, str):
         return wants
     for (resource, permits), grant in zip(wants, former.grants, strict=True):
-        resource.limit.restore(permits, grant.members, former.granted_at)
-        resource.leases += resource.limit.lends
+        limit = resource.limit
+        limit.restore(permits, grant.members, former.granted_at)
+        resource.leases += limit.lends
     ask = Ask(event, [_FORMER], wants, former.granted_for, former.granted_at - former.waited)
     ends_as = EndReason.DISCONNECTED if former.orphaned else EndReason.EXPIRED
     lease = Lease(former.id, ask, former.grants, former.granted_at, former.deadline, ends_as)
@@ -90,18 +117,20 @@ def _restore_lease(lending: Lending, former: Held, pools: set[str]) -> str | Non
     return None
 
 
-def _wants(lending: Lending, former: Held, pools: set[str]) -> admission.Wants | str:
-    """What its claims are about; or why they are about nothing."""
+def _shape(lending: Lending, former: Held, pools: set[str]) -> "_Shape":
+    """What it claimed, and what that is about; or why it is about nothing."""
+    claims = tuple([Claim(grant.resource, grant.permits, grant.key) for grant in former.grants])
     wants: admission.Wants = []
     for grant in former.grants:
         name, members = grant.resource, len(grant.members)
         resource = _spent(name) if name in former.spent else lending.resources.get((name, grant.key))
         if resource is None:
-            return f"its resource {name} is not there"
+            return claims, f"its resource {name} is not there"
         if members != (grant.permits if name in pools and name not in former.spent else 0):
-            return f"it holds {members} members of {name}, for permits: {grant.permits}"
+            return claims, f"it holds {members} members of {name}, for permits: {grant.permits}"
         wants.append((resource, grant.permits))
-    return wants if any(resource.limit.lends for resource, _ in wants) else "it holds nothing that comes back"
+    lends = any(resource.limit.lends for resource, _ in wants)
+    return claims, wants if lends else "it holds nothing that comes back"
 
 
 def _spent(name: str) -> Resource:

@@ -144,7 +144,7 @@ class GovernorServicer:
         recorded = self._gathering.commit()
         return reply if isinstance(recorded, bool) else _after(recorded, reply)
 
-    def _renew(self, raw: bytes, context: Context) -> Answer:
+    def _renew(self, raw: bytes, context: Context) -> Answer | Awaitable[Answer]:
         try:
             request = pb.RenewRequest.FromString(raw)
         except DecodeError:
@@ -157,7 +157,9 @@ class GovernorServicer:
         refused = _refused(results)
         if refused is not None:
             return refused
-        return translate.renewed(results).SerializeToString()
+        reply = translate.renewed(results).SerializeToString()
+        recorded = self._gathering.commit()
+        return reply if isinstance(recorded, bool) else _after(recorded, reply)
 
     def _list_resources(self, raw: bytes, context: Context) -> Answer:
         try:

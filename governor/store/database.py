@@ -19,6 +19,7 @@ from typing import Final, NoReturn
 from governor.core.types import Nanos
 from governor.process import boot
 from governor.store import schema
+from governor.store.errors import UNREADABLE, StoreError, store_error
 from governor.store.rows import (
     LEASE_COLUMNS,
     PAST_COLUMNS,
@@ -35,7 +36,7 @@ NAME: Final = "state.db"
 _PUT_LEASE: Final = f"INSERT OR REPLACE INTO lease ({LEASE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
 _DROP_LEASE: Final = "DELETE FROM lease WHERE id = ?"
 _DROP_LEASES: Final = "DELETE FROM lease WHERE id BETWEEN ? AND ?"
-_MOVE_LEASE: Final = "UPDATE lease SET deadline = ?, orphaned = ?, graced = ? WHERE id = ?"
+_MOVE_LEASES: Final = "UPDATE lease SET deadline = ?, orphaned = ?, graced = ? WHERE id BETWEEN ? AND ?"
 _PUT_PAST: Final = f"INSERT OR REPLACE INTO past ({PAST_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
 _DROP_PAST: Final = "DELETE FROM past WHERE id = ?"
 _PUT_RESOURCE: Final = f"INSERT OR REPLACE INTO resource ({RESOURCE_COLUMNS}) VALUES (?, ?, ?, ?, ?)"  # noqa: S608
@@ -45,19 +46,12 @@ _STAMP: Final = "UPDATE meta SET stamp = ?, written = ?, boot = ?"
 _RESERVE: Final = "UPDATE meta SET reserved = ?"
 _FORGET: Final = "BEGIN IMMEDIATE; DELETE FROM lease; DELETE FROM past; DELETE FROM resource; COMMIT"
 
+# Bytes in a page of a new file. A transaction writes whole pages into the log, and as a rule changes one row on each of
+# two or three: small ones are quicker than SQLite's 4096, and the log is a quarter as long.
+_PAGE: Final = 1024
+
 # Of the header of a file, as far as an application says there whose it is.
 _HEADER: Final = 100
-
-# What SQLite says of a file that is no longer what it was. The rest (a full disk, a lock) may pass.
-_DAMAGED: Final = frozenset((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB))
-
-
-class StoreError(Exception):
-    """The state cannot be read or written; one line that says what, where and what to do. ``damaged``: for good."""
-
-    def __init__(self, message: str, *, damaged: bool = False) -> None:
-        super().__init__(message)
-        self.damaged = damaged
 
 
 @dataclass(slots=True)
@@ -66,6 +60,7 @@ class Batch:
 
     leases: list[Plain] = field(default_factory=list)
     gone: list[tuple[int]] = field(default_factory=list)
+    # In the order of their ids.
     moved: list[tuple[Nanos, bool, bool, int]] = field(default_factory=list)
     past: list[Plain] = field(default_factory=list)
     gone_past: list[tuple[int]] = field(default_factory=list)
@@ -87,7 +82,7 @@ class Batch:
         for statement, rows in (
             (_DROP_LEASES, runs) if (runs := _run(self.gone)) else (_DROP_LEASE, self.gone),
             (_PUT_LEASE, self.leases),
-            (_MOVE_LEASE, self.moved),
+            (_MOVE_LEASES, _stretches(self.moved)),
             (_DROP_PAST, self.gone_past),
             (_PUT_PAST, self.past),
             (_DROP_RESOURCE, self.gone_resources),
@@ -116,7 +111,7 @@ class Store:
             recognise(self.path)
             self._writer = self._opened(check=True)
             self._folder = connect(self.path, "NORMAL")
-        except (sqlite3.Error, OSError) as error:
+        except (*UNREADABLE, OSError) as error:
             self._fail("cannot be opened", error)
 
     @property
@@ -153,10 +148,11 @@ class Store:
                     writer.execute("ROLLBACK")
             self._fail("cannot be written", error)
 
-    def restart(self, stamp: Nanos, now: Nanos, grace: Nanos, *, promise: Nanos = 0) -> None:
-        """What counted as of ``stamp`` counts as of ``now``; no lease has a grace twice. Raises StoreError.
+    def restart(self, stamp: Nanos, now: Nanos, grace: Nanos, resources_by: Nanos, *, promise: Nanos = 0) -> None:
+        """What counted as of ``stamp`` counts as of ``now``, all of it: who dies next leaves instants of one clock.
 
-        ``promise``: the grace that the next daemon owes those who are told of it by this one.
+        No lease has a grace twice. ``promise``: the grace that the next daemon owes those who are told of it by this
+        one. Raises StoreError.
         """
         by = now - stamp
         try:
@@ -166,6 +162,7 @@ class Store:
                 (by, grace, by),
             )
             self._writer.execute("UPDATE past SET ended_at = ended_at + ?", (by,))
+            self._writer.execute("UPDATE resource SET at = min(at + ?, ?)", (resources_by, now))
             self._writer.execute(_STAMP, (now, wall_clock(), boot()))
             self._writer.execute("UPDATE meta SET promised = ?", (promise,))
             self._writer.execute("COMMIT")
@@ -214,7 +211,7 @@ class Store:
         try:
             self._writer = self._opened(check=False)
             self._folder = connect(self.path, "NORMAL")
-        except (sqlite3.Error, OSError) as error:
+        except (*UNREADABLE, OSError) as error:
             self._fail("cannot be opened", error)
 
     def close(self) -> None:
@@ -249,6 +246,7 @@ class Store:
         os.close(os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         connection = sqlite3.connect(new, isolation_level=None)
         try:
+            connection.execute(f"PRAGMA page_size = {_PAGE}")
             connection.execute("PRAGMA journal_mode = DELETE")
             connection.execute(f"PRAGMA application_id = {schema.APPLICATION}")
             migrate(connection, self.path)
@@ -270,6 +268,23 @@ def _run(ids: list[tuple[int]]) -> list[tuple[int, int]]:
     if len(ids) > 1 and max(ids)[0] - min(ids)[0] == len(ids) - 1:
         return [(min(ids)[0], max(ids)[0])]
     return []
+
+
+def _stretches(moved: list[tuple[Nanos, bool, bool, int]]) -> list[tuple[Nanos, bool, bool, int, int]]:
+    """Those that lie side by side and end alike, as one: what was granted to one client it keeps alive together."""
+    stretches: list[tuple[Nanos, bool, bool, int, int]] = []
+    deadline, orphaned, graced, first, last = -1, False, False, -1, -1
+    for row in moved:
+        if row[3] == last + 1 and row[0] == deadline and row[1] == orphaned and row[2] == graced:
+            last = row[3]
+            continue
+        if last >= 0:
+            stretches.append((deadline, orphaned, graced, first, last))
+        deadline, orphaned, graced, first = row
+        last = first
+    if last >= 0:
+        stretches.append((deadline, orphaned, graced, first, last))
+    return stretches
 
 
 def connect(path: Path, synchronous: str) -> sqlite3.Connection:
@@ -296,15 +311,23 @@ def recognise(path: Path) -> None:
 
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
-    """Make a present file of an older one; raises StoreError for a newer one."""
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    """Make a present file of an older one, or of an empty one; raises StoreError for a newer one."""
+    version = version_of(connection, path)
+    if version < 1 and connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        raise sqlite3.DatabaseError("it is of no state version")
+    for number, script in enumerate(schema.MIGRATIONS[version:], version + 1):
+        connection.executescript(f"BEGIN IMMEDIATE; {script}; PRAGMA user_version = {number}; COMMIT")
+
+
+def version_of(connection: sqlite3.Connection, path: Path) -> int:
+    """Which version it is of; raises StoreError for a newer one."""
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     if version > len(schema.MIGRATIONS):
         raise StoreError(
             f"{path}: was written by a newer governor (state version {version}; this one knows "
             f"{len(schema.MIGRATIONS)}): start that one again, or this one with another state folder"
         )
-    for number, script in enumerate(schema.MIGRATIONS[version:], version + 1):
-        connection.executescript(f"BEGIN IMMEDIATE; {script}; PRAGMA user_version = {number}; COMMIT")
+    return version
 
 
 def look_over(connection: sqlite3.Connection) -> None:
@@ -333,20 +356,6 @@ def load(connection: sqlite3.Connection) -> Stored:
         [past_of(row) for row in past],
         promised,
     )
-
-
-def store_error(path: Path, what: str, error: Exception) -> StoreError:
-    """What went wrong with a file, in one line."""
-    code = getattr(error, "sqlite_errorcode", None)
-    transient = isinstance(error, OSError) or (code is not None and (code & 0xFF) not in _DAMAGED)
-    said = (error.strerror if isinstance(error, OSError) else None) or str(error)
-    if transient:
-        return StoreError(f"{path}: {what} ({said}); check the disk and the folder's owner")
-    told = (
-        "it says who holds what, so it is not replaced: see `governor state check`, and mend it with "
-        "`governor state repair`, or bring a copy back"
-    )
-    return StoreError(f"{path}: is damaged ({said}); {told}", damaged=True)
 
 
 def wall_clock() -> str:

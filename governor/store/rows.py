@@ -30,6 +30,9 @@ RESOURCE_COLUMNS: Final = "name, kind, spec, memory, at"
 
 Plain = tuple[int | str, ...]
 
+# What of a resource may be nothing.
+_OPTIONAL: Final = frozenset({"on_disconnect"})
+
 # How many texts of grants are kept, with what they mean: there are few, for as many leases as there are.
 _CACHED: Final = 1024
 
@@ -82,7 +85,7 @@ def lease_row(held: Held, *, graced: bool) -> Plain:
 
 def lease_of(row: Plain) -> LeaseRow:
     """The lease of its columns; raises ValueError."""
-    return _read(f"lease {row[0]}", row, _lease)
+    return _read("lease", row, _lease)
 
 
 def _lease(row: Plain) -> LeaseRow:
@@ -117,7 +120,7 @@ def past_row(past: Past) -> Plain:
 
 def past_of(row: Plain) -> Past:
     """The ended lease of its columns; raises ValueError."""
-    return _read(f"past lease {row[0]}", row, _past)
+    return _read("past lease", row, _past)
 
 
 def _past(row: Plain) -> Past:
@@ -197,7 +200,7 @@ def resource_row(resource: Remembered) -> Plain:
 
 def resource_of(row: Plain) -> Remembered:
     """The resource of its columns; raises ValueError."""
-    return _read(f"resource {row[0]!r}", row, _resource)
+    return _read("resource", row, _resource)
 
 
 def _resource(row: Plain) -> Remembered:
@@ -218,8 +221,25 @@ def _spec_text(spec: ResourceSpec) -> str:
 def _spec(name: str, kind: str, plain: dict[str, object]) -> ResourceSpec:
     if kind not in KINDS:
         raise ValueError(f"there is no kind {kind!r}")
+    _nothing_below_zero(plain)
     limit = _adapter(kind).validate_python(plain.pop("limit"))
-    return ResourceSpec(name, limit, **cast("dict[str, int]", plain))
+    try:
+        limit.build(0)
+    except AssertionError as error:
+        raise ValueError(f"its limit cannot be: {error}") from error
+    lengths = {key: value if value is None and key in _OPTIONAL else _int(value) for key, value in plain.items()}
+    return ResourceSpec(name, limit, **cast("dict[str, int]", lengths))
+
+
+def _nothing_below_zero(plain: object) -> None:
+    """Nothing that an operator may write is."""
+    if isinstance(plain, dict):
+        plain = list(plain.values())
+    if isinstance(plain, list):
+        for each in plain:
+            _nothing_below_zero(each)
+    elif isinstance(plain, (int, float)) and plain < 0:
+        raise ValueError(f"{plain} is below zero")
 
 
 @cache
@@ -235,11 +255,11 @@ def _read(what: str, row: Plain, read: Callable[[Plain], _Row]) -> _Row:
         return read(row)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         why = f"{error.error_count()} errors" if isinstance(error, ValidationError) else f"{error}"
-        raise ValueError(f"{what} makes no sense ({type(error).__name__}: {why})") from error
+        raise ValueError(f"{what} {row[0]} makes no sense ({type(error).__name__}: {why})") from error
 
 
 def _int(plain: object) -> int:
-    if not isinstance(plain, int):
+    if not isinstance(plain, int) or isinstance(plain, bool):
         raise ValueError(f"{plain!r} is not a number")  # noqa: TRY004 - what is read is wrong, not how it is called
     return plain
 

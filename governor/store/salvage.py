@@ -12,14 +12,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
-from governor.core.snapshot import Past
-from governor.store import schema
-from governor.store.database import NAME, Batch, Store, StoreError, load, look_over, recognise, store_error
+from governor.store import schema, sense
+from governor.store.database import (
+    NAME,
+    Batch,
+    Store,
+    load,
+    look_over,
+    recognise,
+    version_of,
+)
+from governor.store.errors import UNREADABLE, StoreError, store_error
 from governor.store.rows import (
     LEASE_COLUMNS,
     PAST_COLUMNS,
     RESOURCE_COLUMNS,
-    LeaseRow,
     Plain,
     Stored,
     lease_of,
@@ -44,32 +51,42 @@ class Saved:
     lost: list[str] = field(default_factory=list)
 
 
-def examine(path: Path) -> Stored:
-    """All that is in a file, which is as it should be. Raises StoreError otherwise."""
+def read(path: Path) -> Stored:
+    """All that is in a file, whether or not it makes sense together. Raises StoreError when it cannot be read."""
     with _reading(path) as database:
         try:
             look_over(database)
             return load(database)
-        except (sqlite3.Error, ValueError) as error:
+        except (*UNREADABLE, ValueError) as error:
             raise store_error(path, "cannot be read", error) from error
+
+
+def examine(path: Path) -> Stored:
+    """All that is in a file, which is as it should be. Raises StoreError if a daemon would not start on it."""
+    stored = read(path)
+    if problems := sense.problems(stored):
+        raise store_error(path, "", ValueError(problems))
+    return stored
 
 
 def save(path: Path) -> Saved:
     """Whatever can be read. Raises StoreError when that is nothing at all, or nothing is wrong with it but its age."""
     lost: list[str] = []
-    with _reading(path) as database:
+    with _reading(path, damaged=True) as database:
         meta = _meta(database, lost)
         leases = _rows(database, f"SELECT {LEASE_COLUMNS} FROM lease", "lease", lost, lease_of)  # noqa: S608
         past = _rows(database, f"SELECT {PAST_COLUMNS} FROM past", "past", lost, past_of)  # noqa: S608
         found = _rows(database, f"SELECT {RESOURCE_COLUMNS} FROM resource", "resource", lost, resource_of)  # noqa: S608
     resources = list({each.spec.name: each for each in found}.values())
-    leases = _fitting(leases, {each.spec.name for each in resources}, lost)
+    leases.sort(key=lambda row: row.held.id)
     highest = max([row.held.id for row in leases] + [each.id for each in past], default=0)
     if meta is None:
         lost.append(f"how high lease ids are: they go on {_MARGIN} above the highest that was found")
         meta = (highest + _MARGIN, 0, "", "")
     reserved, stamp, written, boot = meta
-    return Saved(Stored(max(reserved, highest), stamp, written, boot, resources, leases, _ended(past, leases)), lost)
+    resources += sense.stand_ins(leases, {each.spec.name for each in resources}, stamp, lost)
+    stored = Stored(max(reserved, highest), stamp, written, boot, resources, leases, past)
+    return Saved(sense.without_nonsense(stored, lost), lost)
 
 
 def replace(path: Path, saved: Saved) -> Path:
@@ -105,35 +122,42 @@ def replace(path: Path, saved: Saved) -> Path:
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """Read-only, also beside a daemon that runs."""
+def _reading(path: Path, *, damaged: bool = False) -> Iterator[sqlite3.Connection]:
+    """Read-only, also beside a daemon that runs. ``damaged``: also a file that is shorter than it says."""
     try:
         recognise(path)
-        database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=1)
+        # SQLite would make a log to read a file that has none. Where it cannot, nobody can write either.
+        fixed = not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
+        how = "mode=ro&immutable=1" if fixed else "mode=ro"
+        database = sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, isolation_level=None, timeout=1)
     except (OSError, sqlite3.Error) as error:
         raise store_error(path, "cannot be read", error) from error
     with closing(database):
         try:
-            version = database.execute("PRAGMA user_version").fetchone()[0]
-        except sqlite3.Error as error:
+            if damaged:
+                database.execute("PRAGMA writable_schema = ON")
+            version = version_of(database, path)
+        except UNREADABLE as error:
             raise store_error(path, "cannot be read", error) from error
-        if version != len(schema.MIGRATIONS):
-            raise StoreError(
-                f"{path}: is of state version {version}, and this governor knows {len(schema.MIGRATIONS)}: use the one "
-                "that wrote it, or start this one on it first"
-            )
+        if 0 < version < len(schema.MIGRATIONS):
+            raise StoreError(f"{path}: is of an older governor (state version {version}): start this one on it first")
+        if version < 1 and not damaged:
+            raise store_error(path, "", ValueError("it is of no state version"))
         yield database
 
 
 def _meta(database: sqlite3.Connection, lost: list[str]) -> tuple[int, int, str, str] | None:
     try:
-        row: tuple[int, int, str, str] | None = database.execute(
-            "SELECT reserved, stamp, written, boot FROM meta"
-        ).fetchone()
-    except sqlite3.Error as error:
+        row = database.execute("SELECT reserved, stamp, written, boot FROM meta").fetchone()
+    except UNREADABLE as error:
         lost.append(f"meta: {error}")
         return None
-    return row
+    match row:
+        case (int(reserved), int(stamp), str(written), str(boot)):
+            return reserved, stamp, written, boot
+        case _:
+            lost.append(f"meta: {row!r} makes no sense")
+            return None
 
 
 def _rows(
@@ -151,35 +175,12 @@ def _rows(
                 except ValueError as error:
                     if order == "ASC":
                         lost.append(str(error))
-        except sqlite3.Error as error:
+        except UNREADABLE as error:
             if order == "ASC":
                 lost.append(f"some rows of {table}: {error}")
             continue
         break
     return list(found.values())
-
-
-def _fitting(leases: list[LeaseRow], names: set[str], lost: list[str]) -> list[LeaseRow]:
-    """Those whose resources are known; of a request id only one can stand."""
-    fitting: list[LeaseRow] = []
-    requests: set[tuple[str, str]] = set()
-    for row in sorted(leases, key=lambda each: each.held.id):
-        held = row.held
-        request = (held.client, held.request_id)
-        missing = [grant.resource for grant in held.grants if grant.resource not in names | set(held.spent)]
-        if missing:
-            lost.append(f"lease {held.id}: of its resource {missing[0]} nothing is known")
-        elif held.request_id and request in requests:
-            lost.append(f"lease {held.id}: another one has its request id")
-        else:
-            requests.add(request)
-            fitting.append(row)
-    return fitting
-
-
-def _ended(past: list[Past], leases: list[LeaseRow]) -> list[Past]:
-    live = {row.held.id for row in leases}
-    return [each for each in past if each.id not in live]
 
 
 def _aside(path: Path) -> Path:

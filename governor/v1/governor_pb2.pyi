@@ -364,7 +364,9 @@ class RenewRequest(_message.Message):
 
     @_builtins.property
     def lease(self) -> _duration_pb2.Duration:
-        """The new length, from now. Absent: as long as the lease was granted for."""
+        """The new length, from now. Absent: as long as the lease was granted for,
+        which never takes away what it had more, after a restart for example.
+        """
 
     def __init__(
         self,
@@ -418,7 +420,7 @@ class LeaseResult(_message.Message):
         RELEASED: LeaseResult._State.ValueType  # 1
         """Release: it ended now, by this call."""
         RENEWED: LeaseResult._State.ValueType  # 2
-        """Renew: it lives, and `remaining` is its new length."""
+        """Renew: it lives, for `remaining` at least."""
         ENDED: LeaseResult._State.ValueType  # 3
         """It had ended before; nothing was changed. See `ended`."""
         UNKNOWN: LeaseResult._State.ValueType  # 4
@@ -433,7 +435,7 @@ class LeaseResult(_message.Message):
     RELEASED: LeaseResult.State.ValueType  # 1
     """Release: it ended now, by this call."""
     RENEWED: LeaseResult.State.ValueType  # 2
-    """Renew: it lives, and `remaining` is its new length."""
+    """Renew: it lives, for `remaining` at least."""
     ENDED: LeaseResult.State.ValueType  # 3
     """It had ended before; nothing was changed. See `ended`."""
     UNKNOWN: LeaseResult.State.ValueType  # 4

@@ -10,7 +10,7 @@ import pytest
 from governor.core.kinds.semaphore import SemaphoreSpec
 from governor.core.resource import Remembered, ResourceSpec
 from governor.core.snapshot import Held, Past
-from governor.core.types import Claim, EndReason, Grant, LeaseId
+from governor.core.types import SECOND, Claim, EndReason, Grant, LeaseId
 from governor.lock import FolderLock
 from governor.store import NAME, Batch, Store
 from governor.store.rows import lease_row, past_row, resource_row
@@ -22,10 +22,10 @@ LEASES = 300
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
     """The folder of a daemon that has lent much."""
-    spec = ResourceSpec("jobs", SemaphoreSpec(None), 10, 20, 3, 4, 5)
+    spec = ResourceSpec("jobs", SemaphoreSpec(None), 10 * SECOND, 20 * SECOND, 3, 4, 5)
     with closing(Store(tmp_path)) as store:
         leases = [
-            Held(LeaseId(n), (Grant("jobs", 1),), 50, f"client {n}", 30, f"r{n}", (), 30, 20, 0, orphaned=False)
+            Held(LeaseId(n), (Grant("jobs", 1),), 50, f"client {n}", SECOND, f"r{n}", (), SECOND, 20, 0, orphaned=False)
             for n in range(1, LEASES + 1)
         ]
         store.write(

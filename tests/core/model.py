@@ -456,12 +456,16 @@ class Model:
         if lease.ended is not None:
             return (id_, "ended", lease.ended[0], now - lease.ended[1])
         longest = self._longest(name for name, limit in lease.limits.items() if limit.lends)
-        length = self.renewal(lease) if length is None else length
-        if not MIN_LEASE <= length <= longest:
-            return (id_, "refused")
         assert lease.deadline is not None
-        self.facts.append(("extended", id_, lease.deadline - now, now + length))
-        lease.deadline = now + length
+        if length is None:
+            length = self.renewal(lease)
+            deadline = max(lease.deadline, now + length)
+        elif MIN_LEASE <= length <= longest:
+            deadline = now + length
+        else:
+            return (id_, "refused")
+        self.facts.append(("extended", id_, lease.deadline - now, deadline))
+        lease.deadline = deadline
         lease.orphaned = False
         return (id_, "renewed", length)
 

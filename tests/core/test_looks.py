@@ -11,7 +11,7 @@ from tests.core.play import Play
 
 
 def test_a_lease_is_shown_with_its_present_deadline() -> None:
-    """Also after a renewal of another length, which a renewal that does not say undoes."""
+    """Also after a renewal of another length."""
     play = Play(semaphore("db", 2, lease=10 * SECOND))
     lease = play.lease(play.ask(("db", 2), client="ann"))
     held = Held(
@@ -35,6 +35,20 @@ def test_a_lease_is_shown_with_its_present_deadline() -> None:
     assert play.engine.held(lease) == replace(held, deadline=61 * SECOND)
 
 
+def test_a_renewal_that_does_not_say_takes_nothing_away() -> None:
+    """Neither from one that says how long, nor when a reload has made the longest lease shorter."""
+    play = Play(semaphore("db", 2, lease=10 * SECOND))
+    longer, other = play.ask("db", lease=10 * SECOND), play.ask("db", lease=10 * SECOND)
+    play.renew(play.lease(longer), lease=60 * SECOND)
+    play.reconfigure(semaphore("db", 2, lease=5 * SECOND, max_lease=5 * SECOND))
+
+    play.renew(play.lease(longer), play.lease(other))
+
+    assert (play.deadline(longer), play.deadline(other)) == (60 * SECOND, 10 * SECOND)
+    play.renew(play.lease(longer), lease=SECOND)
+    assert play.deadline(longer) == SECOND, "one that says how long is obeyed"
+
+
 def test_the_length_of_a_lease_is_what_a_renewal_would_give() -> None:
     """A reload may have made the longest lease shorter than it was granted for."""
     play = Play(semaphore("db", 1, lease=10 * SECOND))
@@ -46,6 +60,19 @@ def test_the_length_of_a_lease_is_what_a_renewal_would_give() -> None:
     assert held is not None
     assert held.length == 5 * SECOND
     assert play.renew(held.id)[0].remaining == 5 * SECOND
+
+
+def test_of_many_leases_only_what_moves_is_shown() -> None:
+    """In the order asked; what has ended or never was is left out."""
+    play = Play(semaphore("db", 3, lease=10 * SECOND))
+    gone, kept, ended = [play.lease(play.ask("db")) for _ in range(3)]
+    play.release(ended)
+    play.disconnect(gone)
+
+    assert play.engine.deadlines([kept, ended, LeaseId(99), gone]) == [
+        (10 * SECOND, False, kept),
+        (2 * SECOND, True, gone),
+    ]
 
 
 def test_the_grace_of_a_lease_is_that_of_its_least_patient_resource() -> None:

@@ -48,7 +48,7 @@ def test_a_lease_is_as_it_was_but_for_the_clock() -> None:
 
 
 def test_a_lease_that_was_renewed_for_longer_falls_back_to_its_own_length() -> None:
-    """A restart does not make the last renewal the rule."""
+    """A restart does not make the last renewal the rule; once its time is used up, renewals are for its own length."""
     play = Play(db)
     ticket = play.ask("db", lease=10 * SECOND)
     play.renew(play.lease(ticket), lease=60 * SECOND)
@@ -56,7 +56,22 @@ def test_a_lease_that_was_renewed_for_longer_falls_back_to_its_own_length() -> N
     play.restart(db, now=LATER)
 
     assert play.deadline(ticket) == LATER + 60 * SECOND
+    play.at(LATER + 55 * SECOND)
     assert play.renew(play.lease(ticket))[0].remaining == 10 * SECOND
+    assert play.deadline(ticket) == LATER + 65 * SECOND
+
+
+def test_a_renewal_takes_away_nothing_of_the_grace_of_a_restart() -> None:
+    """Its holder may have been told of all the time that is left, and the answer to the renewal may be lost."""
+    play = Play(db)
+    ticket = play.ask("db", lease=SECOND, client="ann", request_id="1")
+    play.restart(db, now=LATER, grace=5 * SECOND)
+    again = play.granted(play.ask("db", lease=SECOND, client="ann", request_id="1"))
+    assert again.deadline == LATER + 6 * SECOND
+
+    play.renew(again.lease)
+
+    assert play.deadline(ticket) == LATER + 6 * SECOND
 
 
 def test_an_orphan_stays_one() -> None:

@@ -44,8 +44,9 @@ class Tenure:
     def until(self) -> Nanos:
         """When its time is over at the earliest, if nobody lets it go.
 
-        A renewal that was answered well proves that it lived until then, whatever was known before. One that was not
-        may have made it shorter, and of two at one time either may have been the last.
+        A renewal that was answered well proves that it lived until then, whatever was known before. One that says how
+        long may have made it shorter, also if it was not answered, and of two at one time either may have been the
+        last. One that does not say takes nothing away.
         """
         if self.call.remaining is None:
             return NEVER
@@ -53,12 +54,15 @@ class Tenure:
         for call in sorted(self.named, key=lambda call: call.asked):
             if call.verb != "renew" or call.result not in {"", RENEWED}:
                 continue
-            length = call.remaining if call.remaining is not None else call.length or self.call.remaining
-            if call.result == RENEWED and call.asked >= settled:
-                until = call.asked + length
-            else:
-                until = min(until, call.asked + length)
+            last = call.result == RENEWED and call.asked >= settled
             settled = max(settled, call.asked if call.answered is None else call.answered)
+            length = call.remaining if call.remaining is not None else call.length
+            if length is None:
+                continue
+            if call.length is not None:
+                until = call.asked + length if last else min(until, call.asked + length)
+            elif last:
+                until = max(until, call.asked + length)
         return until
 
     def let_go(self, but_for: Call | None = None) -> Nanos:

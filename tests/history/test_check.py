@@ -79,8 +79,17 @@ def found(*calls: Call, declared: tuple[Declared, ...] = (DB,)) -> list[str]:
         (lent(1, 0, 30), lent(2, 0, 10)),
         (lent(1, 0, 10), renew(1, 50, 60, remaining=100), lent(2, 120, 130)),
         (lent(1, 0, 10, claims={"db": 2}),),
+        (lent(1, 0, 10), renew(1, 15), lent(2, 90, 95)),
+        (lent(1, 0, 10), renew(1, 15, 20, remaining=5), lent(2, 90, 95)),
     ],
-    ids=["one after the other", "at one time", "renewed", "more than there are"],
+    ids=[
+        "one after the other",
+        "at one time",
+        "renewed",
+        "more than there are",
+        "renewed, perhaps",
+        "renewed for less than it had",
+    ],
 )
 def test_two_leases_on_one_permit_are_found(calls: tuple[Call, ...]) -> None:
     """While both are held for certain."""
@@ -95,8 +104,8 @@ def test_two_leases_on_one_permit_are_found(calls: tuple[Call, ...]) -> None:
         (lent(1, 0, 10), gone(20), lent(2, 21, 30)),
         (lent(1, 0, 10), gone(20, lease=1), lent(2, 21, 30)),
         (lent(1, 0, 10), renew(1, 15, length=5), lent(2, 15, 20)),
-        (lent(1, 0, 10), renew(1, 15, 40, remaining=5), lent(2, 15, 20)),
-        (lent(1, 0, 10), renew(1, 11, 60, remaining=100), renew(1, 12, 50, remaining=8), lent(2, 13, 20)),
+        (lent(1, 0, 10), renew(1, 15, 40, remaining=5, length=5), lent(2, 15, 20)),
+        (lent(1, 0, 10), renew(1, 11, 60, remaining=100), renew(1, 12, 50, remaining=8, length=8), lent(2, 13, 20)),
         (lent(1, 0, 10, remaining=None), lent(2, 11, 20)),
     ],
     ids=[

@@ -124,6 +124,26 @@ def test_a_scribe_who_does_not_look_shows(unseen: type[Effect], monkeypatch: pyt
     assert any(run(seed).problems for seed in range(_WORLDS))
 
 
+def test_a_renewal_that_is_written_late_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the next heartbeat, a second at most after its holder was told: a daemon that dies before forgets it."""
+    observe, transaction = Scribe.observe, Scribe.transaction
+    late: dict[Scribe, list[Effect]] = {}
+
+    def put_off(scribe: Scribe, effects: Sequence[Effect]) -> None:
+        late.setdefault(scribe, []).extend([effect for effect in effects if isinstance(effect, LeaseExtended)])
+        observe(scribe, [effect for effect in effects if not isinstance(effect, LeaseExtended)])
+
+    def write(scribe: Scribe, now: Nanos, *, heartbeat: bool = False) -> Transaction | None:
+        if heartbeat:
+            observe(scribe, late.pop(scribe, []))
+        return transaction(scribe, now, heartbeat=heartbeat)
+
+    monkeypatch.setattr(Scribe, "observe", put_off)
+    monkeypatch.setattr(Scribe, "transaction", write)
+
+    assert shows("I12")
+
+
 def test_an_engine_that_lends_too_much_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     """One permit more than there are, now and then."""
 
