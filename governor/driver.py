@@ -68,7 +68,8 @@ class Driver:
 
     ``commit``: whoever is about to tell somebody what has happened calls this first. False, or an awaitable of that:
     what was granted since could not be put on record, and has been taken back. ``unrecorded``: whether that would
-    take a transaction, here and now.
+    take a transaction, here and now. ``gathering``: somebody will call it within milliseconds, so that what nobody is
+    about to be told of may wait until then.
     """
 
     def __init__(self, engine: Engine, clock: Clock, *, beating: bool = True) -> None:
@@ -88,6 +89,7 @@ class Driver:
         self.beat_observers: list[Callable[[], None]] = []
         self.commit: Callable[[], bool | Awaitable[bool]] = _nothing_to_write
         self.unrecorded: Callable[[], bool] = _all_is_written
+        self.gathering = False
         self._beat: Timer | None = None
         self._beat_at: Nanos = 0
         # An instant by which there was a sign of life, unless nothing ran.

@@ -97,7 +97,8 @@ class Journal:
 
     def _turn_over(self) -> None:
         self._scheduled = False
-        self.commit()
+        if not self._driver.gathering:
+            self.commit()
 
     def _beat(self) -> None:
         """Once a second while anything is lent: a sign of life, and all that could wait."""

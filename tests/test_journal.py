@@ -172,6 +172,23 @@ async def test_what_nobody_is_told_of_is_on_record_in_the_same_turn(runs: Runs) 
     assert rig.ids() == []
 
 
+async def test_what_gathers_is_written_together(runs: Runs) -> None:
+    """While somebody is about to commit for many, the end of a turn does not."""
+    rig = await runs.start()
+    before = rig.store.writes
+    rig.driver.gathering = True
+    for _ in range(5):
+        rig.take("many")
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    assert (rig.store.writes, rig.ids()) == (before, [])
+
+    rig.driver.gathering = False
+    await rig.commit()
+
+    assert (rig.store.writes, len(rig.ids())) == (before + 1, 5)
+
+
 async def test_what_came_and_went_in_between_costs_nothing(runs: Runs) -> None:
     """Not even a transaction is worth mentioning."""
     rig = await runs.start()

@@ -20,6 +20,7 @@ from governor.client.held import Held, State
 from governor.client.keeping import NEVER, Keeping
 from governor.client.patience import Patience
 from governor.client.unsaid import Unsaid
+from governor.process import Process
 from governor.v1 import governor_pb2 as pb
 
 WINDOW: Final = 2
@@ -61,7 +62,7 @@ class Conversation:
         self._cancels: list[int] = []
         self._grants = Grants()
         # Who welcomed us last, as far as it told.
-        self.process: pb.Process | None = None
+        self.process: Process | None = None
         self._open = False
         self._welcome = False
         # Whether anything has come over this connection.
@@ -223,7 +224,8 @@ class Conversation:
         if said.HasField("welcome"):
             self._hello.resume = said.welcome.session
             self._welcome = True
-            self.process = said.welcome.process if said.welcome.HasField("process") else None
+            told = said.welcome.process if said.welcome.HasField("process") else None
+            self.process = told and Process(told.boot, told.pid_namespace, told.pid, told.started)
             self._assured_at = self._heard_at
             self._patience.trouble = ""
             self.keeping.welcomed(said.welcome)

@@ -8,7 +8,6 @@ import os
 import select
 
 from governor.process import Process, watch
-from governor.v1 import governor_pb2 as pb
 
 
 class Witness:
@@ -18,9 +17,8 @@ class Witness:
         self.descriptor = -1
         self._process: Process | None = None
 
-    def follow(self, told: pb.Process | None, poll: select.poll) -> None:
+    def follow(self, process: Process | None, poll: select.poll) -> None:
         """From now on it is about this process, if that can be. The same one as before may be dead by now."""
-        process = None if told is None else Process(told.boot, told.pid_namespace, told.pid, told.started)
         if process == self._process and self.descriptor >= 0:
             return
         self.leave(poll)

@@ -52,6 +52,7 @@ class Gathering:
                 if self._left > 0:
                     return self._driver.commit()
             self._timer = loop.call_later(_LONGEST, self._close)
+            self._driver.gathering = True
         waiter: asyncio.Future[bool] = loop.create_future()
         self._group.append(waiter)
         if len(self._group) == _MOST:
@@ -61,6 +62,7 @@ class Gathering:
     def _close(self) -> None:
         assert self._timer is not None
         self._timer.cancel()
+        self._driver.gathering = False
         group, self._group = self._group, []
         self._crowded = len(group) >= _CROWD
         self._between = self._left = _FEWEST_BETWEEN if self._crowded else min(self._between * 2, _MOST_BETWEEN)

@@ -46,6 +46,7 @@ _DROP_RESOURCE: Final = "DELETE FROM resource WHERE name = ?"
 _REMEMBER: Final = "UPDATE resource SET memory = ?, at = ? WHERE name = ?"
 _STAMP: Final = "UPDATE meta SET stamp = ?, written = ?, boot = ?"
 _RESERVE: Final = "UPDATE meta SET reserved = ?"
+_PROMISE: Final = "UPDATE meta SET promised = ?"
 _FORGET: Final = "BEGIN IMMEDIATE; DELETE FROM lease; DELETE FROM past; DELETE FROM resource; COMMIT"
 
 # Bytes in a page of a new file. A transaction writes whole pages into the log, and as a rule changes one row on each of
@@ -73,6 +74,7 @@ class Batch:
     # Every deadline moves by the first, and none stays before the second.
     pause: tuple[Nanos, Nanos] | None = None
     reserved: int | None = None
+    promised: Nanos | None = None
     stamp: Nanos | None = None
 
     def statements(self) -> Iterator[tuple[str, Sequence[Sequence[int | str]]]]:
@@ -95,6 +97,8 @@ class Batch:
                 yield statement, rows
         if self.reserved is not None:
             yield _RESERVE, [(self.reserved,)]
+        if self.promised is not None:
+            yield _PROMISE, [(self.promised,)]
         if self.stamp is not None:
             yield _STAMP, [(self.stamp, wall_clock(), boot())]
 
@@ -167,7 +171,7 @@ class Store:
             self._writer.execute("UPDATE past SET ended_at = ended_at + ?", (by,))
             self._writer.execute("UPDATE resource SET at = min(at + ?, ?)", (resources_by, now))
             self._writer.execute(_STAMP, (now, wall_clock(), boot()))
-            self._writer.execute("UPDATE meta SET promised = ?", (promise,))
+            self._writer.execute(_PROMISE, (promise,))
             self._writer.execute("COMMIT")
         except sqlite3.Error as error:
             self._fail("cannot be written", error)

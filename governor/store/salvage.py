@@ -90,10 +90,10 @@ def save(path: Path) -> Saved:
     highest = max([row.held.id for row in leases] + [each.id for each in past], default=0)
     if meta is None:
         lost.append(f"how high lease ids are: they go on {_MARGIN} above the highest that was found")
-        meta = (highest + _MARGIN, 0, "", "")
-    reserved, stamp, written, booted = meta
+        meta = (highest + _MARGIN, 0, "", "", 0)
+    reserved, stamp, written, booted, promised = meta
     resources += sense.stand_ins(leases, {each.spec.name for each in resources}, stamp, lost)
-    stored = Stored(max(reserved, highest), stamp, written, booted, resources, leases, past)
+    stored = Stored(max(reserved, highest), stamp, written, booted, resources, leases, past, promised)
     return Saved(sense.without_nonsense(stored, lost), lost)
 
 
@@ -110,6 +110,7 @@ def replace(path: Path, saved: Saved) -> Path:
                     past=[past_row(each) for each in stored.past],
                     resources=[resource_row(each) for each in stored.resources],
                     reserved=stored.reserved,
+                    promised=stored.promised,
                     stamp=stored.stamp,
                 )
             )
@@ -181,15 +182,15 @@ def _reading(path: Path, *, damaged: bool = False) -> Iterator[sqlite3.Connectio
         yield database
 
 
-def _meta(database: sqlite3.Connection, lost: list[str]) -> tuple[int, int, str, str] | None:
+def _meta(database: sqlite3.Connection, lost: list[str]) -> tuple[int, int, str, str, int] | None:
     try:
-        row = database.execute("SELECT reserved, stamp, written, boot FROM meta").fetchone()
+        row = database.execute("SELECT reserved, stamp, written, boot, promised FROM meta").fetchone()
     except UNREADABLE as error:
         lost.append(f"meta: {error}")
         return None
     match row:
-        case (int(reserved), int(stamp), str(written), str(boot)):
-            return reserved, stamp, written, boot
+        case (int(reserved), int(stamp), str(written), str(boot), int(promised)):
+            return reserved, stamp, written, boot, promised
         case _:
             lost.append(f"meta: {row!r} makes no sense")
             return None

@@ -9,14 +9,15 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from governor import Client, Lease
 from governor.client.witness import Witness
 from governor.process import Process, this, watch
-from governor.v1 import governor_pb2 as pb
 from tests.e2e.conftest import Connect, Start
 from tests.e2e.process import BOUND, ROOT, until
 from tests.proxy import Proxy
@@ -151,13 +152,13 @@ def other() -> Iterator["subprocess.Popen[str]"]:
         process.kill()
 
 
-def told(process: "subprocess.Popen[str]") -> pb.Process:
+def told(process: "subprocess.Popen[str]") -> Process:
     """What it would say of itself."""
     me = this()
     assert me is not None
     assert process.stdout is not None
     started = int(process.stdout.readline())
-    return pb.Process(boot=me.boot, pid_namespace=me.namespace, pid=process.pid, started=started)
+    return Process(me.boot, me.namespace, process.pid, started)
 
 
 def test_a_process_is_seen_to_die(other: "subprocess.Popen[str]") -> None:
@@ -180,13 +181,13 @@ def test_a_process_is_seen_to_die(other: "subprocess.Popen[str]") -> None:
     assert (witness.descriptor, poll.poll(0)) == (-1, [])
 
 
-@pytest.mark.parametrize("field", ["boot", "pid_namespace", "pid", "started"])
+@pytest.mark.parametrize("field", ["boot", "namespace", "pid", "started"])
 def test_another_process_is_no_witness(other: "subprocess.Popen[str]", field: str) -> None:
     """Of another machine or container, or one that has its pid by now; nor is one that nobody told of."""
     poll, witness = select.poll(), Witness()
     process = told(other)
-    setattr(process, field, "elsewhere" if field == "boot" else getattr(process, field) + 1)
-    witness.follow(process, poll)
+    wrong: Any = "elsewhere" if field == "boot" else getattr(process, field) + 1
+    witness.follow(replace(process, **{field: wrong}), poll)
     assert witness.descriptor == -1
     witness.follow(None, poll)
     assert witness.descriptor == -1

@@ -114,10 +114,12 @@ def test_a_daemon_that_stops_tells_its_sessions_and_waits_for_their_leases(start
     assert told.notice.draining
     assert [(refusal.op, refusal.reason) for refusal in told.refusals] == [(2, "DRAINING")]
     said.put(pb.SessionRequest(releases=[grant.lease.id]))
-    assert list(next(heard).released) == [grant.lease.id]
+    rest: list[pb.SessionResponse] = []
     with pytest.raises(grpc.RpcError) as ended:
-        next(heard)
+        rest.extend(heard)
     assert ended.value.code() is grpc.StatusCode.UNAVAILABLE
+    assert [lease for each in rest for lease in each.released] == [grant.lease.id]
+    assert rest[-1].notice.stopping
     assert daemon.exit_code() == 0
 
 

@@ -27,6 +27,7 @@ class Record:
 
     def __init__(self) -> None:
         self.pending = 0
+        self.gathering = False
         self.written: list[int] = []
         self.good = True
         self.locked: asyncio.Future[bool] | None = None

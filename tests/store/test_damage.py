@@ -67,6 +67,7 @@ def path(tmp_path: Path) -> Path:
                 past=[past_row(each) for each in past],
                 resources=[resource_row(each) for each in RESOURCES],
                 reserved=1000,
+                promised=7,
                 stamp=10,
             )
         )
@@ -260,6 +261,7 @@ def test_leases_outlive_what_was_known_of_their_resources(path: Path) -> None:
         "resource many: all but what is lent of it",
         "resource db: all but what is lent of it",
     ]
+    assert examine(path).promised == 7, "clients rely on what they were told"
     assert start(path) == LEASES
 
 

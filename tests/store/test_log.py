@@ -16,15 +16,14 @@ from governor.store import NAME, Batch, Store, StoreError, database, log
 from governor.store.rows import lease_row
 from governor.store.salvage import read
 
-PAGE: Final = database._PAGE
-FRAME: Final = 24 + PAGE
+FRAME: Final = 24 + 1024
 HEAD: Final = 32
 
 
 def batch(*leases: int) -> Batch:
-    """These leases, each as large as a page, so that a transaction of several has several frames."""
+    """These leases, each larger than a page, so that a transaction of several has several frames."""
     rows = [
-        Held(LeaseId(n), (Grant("jobs", 1),), 50, "me" * 300, 30, f"r{n}", (), 30, 20, 0, orphaned=False)
+        Held(LeaseId(n), (Grant("jobs", 1),), 50, "me" * 1000, 30, f"r{n}", (), 30, 20, 0, orphaned=False)
         for n in leases
     ]
     return Batch(leases=[lease_row(each, graced=False) for each in rows], stamp=7)
@@ -87,7 +86,7 @@ def test_a_block_of_the_log_that_is_gone_is_found(store: Store, tmp_path: Path, 
     store.write(batch(2))
     wal = killed(store, tmp_path / "copy")
     data = bytearray(wal.read_bytes())
-    data[-PAGE - 100 :] = fill * (PAGE + 100)
+    data[-4608:] = fill * 4608
     wal.write_bytes(data)
 
     with pytest.raises(
@@ -138,7 +137,7 @@ def test_a_log_that_is_begun_over_another_is_right(store: Store, tmp_path: Path)
     later = wal.read_bytes()
     assert len(later) < len(earlier), "nothing of the earlier one is left behind the first commit"
 
-    for length in (HEAD, HEAD + 10, HEAD + 24, HEAD + FRAME // 2, HEAD + FRAME, len(later) - 1):
+    for length in (HEAD, HEAD + 10, HEAD + 24, HEAD + 2000, HEAD + FRAME, len(later) - FRAME + 20):
         wal.write_bytes(later[:length] + earlier[length:])
         (tmp_path / "copy" / NAME).write_bytes(folded)
         assert leases(tmp_path / "copy") == [1, 2, 3, 4, 5], length
@@ -163,7 +162,7 @@ def test_after_the_machine_went_down_the_rest_is_remembered(
     store.write(batch(2))
     wal = killed(store, tmp_path / "copy")
     data = bytearray(wal.read_bytes())
-    data[-PAGE:] = bytes(PAGE)
+    data[-4096:] = bytes(4096)
     wal.write_bytes(data)
     monkeypatch.setattr(database, "boot", lambda: "another")
 
