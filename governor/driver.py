@@ -296,6 +296,9 @@ class Driver:
             self._beat_in(FIRST_BEAT, now)
 
     def _beat_in(self, length: Nanos, now: Nanos) -> None:
+        if self._beat is not None:
+            # What a beat brought about, such as a write that failed, was a step that began to beat anew.
+            self._beat.cancel()
         self._beat_at = now + length
         self._late_at = self._beat_at + PAUSED
         self._beat = self._clock.call_at(self._beat_at, self._on_beat)

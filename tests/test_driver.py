@@ -878,6 +878,20 @@ class TestHeart:
         assert lost == [11 * SECOND]
         assert rig.ends() == []
 
+    async def test_a_step_within_a_beat_makes_no_second_heart(self, rig: Idle) -> None:
+        """Such as to take back what a beat could not put on record: however often, one beat a second, and an end."""
+        lease = await rig.held()
+        rig.driver.beat_observers.append(lambda: rig.driver.set_writable(True))
+        rig.clock.advance(5_250 * MS)
+        began, rig.beats[:] = rig.clock.time, []
+        for _ in range(5):
+            rig.driver.renew((lease,))
+            rig.clock.advance(SECOND)
+
+        assert [beat - began for beat in rig.beats] == [1000 * MS, 2000 * MS, 3000 * MS, 4000 * MS, 5000 * MS]
+        rig.driver.close()
+        assert rig.clock.pending == 0
+
     async def test_to_be_a_little_late_is_no_pause(self, rig: Idle) -> None:
         """A busy machine is: a quarter of a second beyond the beat."""
         lost: list[Nanos] = []
