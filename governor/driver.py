@@ -317,7 +317,8 @@ class Driver:
 
     def _paused(self, now: Nanos) -> None:
         """Nothing ran since the last step or beat: leases live as much longer, and what has arrived is heard first."""
-        length = now - self.stepped_at
+        # Whoever is granted something meanwhile has it from now on.
+        length, self.stepped_at = now - self.stepped_at, now
         self._late_at = _NEVER
         self._do(Pause(length), now)
         # With very many leases that itself takes so long that it would count as the next one.

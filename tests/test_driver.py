@@ -878,6 +878,25 @@ class TestHeart:
         assert lost == [11 * SECOND]
         assert rig.ends() == []
 
+    async def test_what_a_pause_brings_is_counted_from_its_end(self, rig: Idle) -> None:
+        """Who is granted what ripened in it, and reckons from the last step, reckons with no more than was granted."""
+        await rig.held()
+        rig.driver.ask(SLOW)
+        waiting = rig.driver.ask(FOUR + SLOW)
+        assert isinstance(waiting, Queued)
+        lengths: list[Nanos | None] = []
+
+        def granted(answer: Answer) -> None:
+            assert isinstance(answer, Granted)
+            assert answer.deadline is not None
+            lengths.append(answer.deadline - rig.driver.stepped_at)
+
+        rig.driver.tell(waiting.ticket, granted)
+        rig.clock.time += 25 * SECOND
+        rig.clock.advance(0)
+
+        assert lengths == [LEASE]
+
     async def test_a_step_within_a_beat_makes_no_second_heart(self, rig: Idle) -> None:
         """Such as to take back what a beat could not put on record: however often, one beat a second, and an end."""
         lease = await rig.held()
