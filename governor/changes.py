@@ -40,6 +40,9 @@ class Taken:
     tickets: list[TicketId]
     pauses: Nanos
     reserved: int | None
+    # How many ended leases it puts on record, and which it drops for them.
+    past: int
+    gone_past: list[tuple[int]]
 
 
 class Changes:
@@ -154,7 +157,8 @@ class Changes:
                 # The engine has done the same, an instant ago.
                 batch.pause = (pauses, batch.stamp + SECOND)
         self._take_memories(batch, beat=beat)
-        taken = Taken(leases, moved, spent, self._tickets, pauses, self._reserved)
+        past, gone = len(batch.past), batch.gone_past
+        taken = Taken(leases, moved, spent, self._tickets, pauses, self._reserved, past, gone)
         self._tickets, self._reserved, self.urgent = [], None, False
         return batch, taken
 
@@ -165,6 +169,9 @@ class Changes:
         self._spent = taken.spent + self._spent
         self._pauses += taken.pauses
         self._reserved = self._reserved or taken.reserved
+        self._past.extendleft([LeaseId(gone) for (gone,) in reversed(taken.gone_past)])
+        for _ in range(taken.past):
+            self._past.pop()
         # What each resource remembers is written anew, whatever was written before.
         self._declared = True
         self.urgent = True

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from governor import journal
+from governor import changes, journal
 from governor.core.effects import Granted
 from governor.core.engine import Engine
 from governor.core.kinds.pool import MemberSpec, PoolSpec
@@ -408,6 +408,33 @@ class TestFailure:
         granted = await answer
         assert await rig.commit()
         assert rig.ids() == [granted.lease]
+
+    async def test_ended_leases_that_could_not_be_written_are_counted_once(
+        self, runs: Runs, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """However often it is tried: the file has as many as are remembered, the latest, and loses none of them."""
+        monkeypatch.setattr(changes, "REMEMBERED", 3)
+        rig = await runs.start()
+
+        async def end(request_id: str) -> None:
+            lease = rig.take("many", request_id)
+            assert await rig.commit()
+            rig.store.full = request_id == "d"
+            rig.driver.release((lease,))
+            await rig.commit()
+
+        for request_id in "abcd":
+            await end(request_id)
+        failures: list[int] = []
+        rig.journal.failed = lambda: failures.append(1)
+        await until(lambda: len(failures) == 2)
+        rig.store.full = False
+        await until(lambda: not rig.journal.broken)
+        assert [past.request_id for past in rig.on_record().past] == ["b", "c", "d"]
+
+        for request_id in "ef":
+            await end(request_id)
+        assert [past.request_id for past in rig.on_record().past] == ["d", "e", "f"]
 
     async def test_or_it_goes_on(self, runs: Runs) -> None:
         """If the operator would rather have that; with the disk back, all of it is on record."""
