@@ -66,6 +66,8 @@ class Changes:
         self._declared = False
         self._pauses: Nanos = 0
         self._reserved: int | None = None
+        # The transaction that may be under way, in another thread.
+        self._under_way: Taken | None = None
         # Leases that a restart has made longer, and that were not renewed since.
         self._graced: set[LeaseId] = set()
         # Which ended leases are in the file, oldest first.
@@ -109,7 +111,7 @@ class Changes:
         lease = effect.lease
         if effect.repeated:
             # Of one that is on record somebody may have the answer already.
-            if lease in self._fresh:
+            if not self._on_record(lease):
                 self._tickets.append(effect.ticket)
             return
         self._tickets.append(effect.ticket)
@@ -119,6 +121,13 @@ class Changes:
             self._fresh[lease] = None
         for grant in effect.grants:
             self._touched.add(grant.resource)
+
+    def _on_record(self, lease: LeaseId) -> bool:
+        """Whether this one, which somebody holds or has spent, has ever been written for sure."""
+        if lease in self._fresh or lease in self._spent:
+            return False
+        under_way = self._under_way
+        return under_way is None or not (lease in under_way.leases or lease in under_way.spent)
 
     def _ended(self, effect: LeaseEnded) -> None:
         lease = effect.lease
@@ -160,13 +169,20 @@ class Changes:
         past, gone = len(batch.past), batch.gone_past
         taken = Taken(leases, moved, spent, self._tickets, pauses, self._reserved, past, gone)
         self._tickets, self._reserved, self.urgent = [], None, False
+        self._under_way = taken
         return batch, taken
+
+    def written(self) -> None:
+        """What was taken is on record."""
+        self._under_way = None
 
     def give_back(self, taken: Taken) -> list[TicketId]:
         """It could not be written. The tickets returned are of what was granted and is not on record."""
+        self._under_way = None
         self._dirty |= taken.leases
         self._moved |= taken.moved
-        self._spent = taken.spent + self._spent
+        # Of more than that nobody knows any more what they were.
+        self._spent = (taken.spent + self._spent)[-REMEMBERED:]
         self._pauses += taken.pauses
         self._reserved = self._reserved or taken.reserved
         self._past.extendleft([LeaseId(gone) for (gone,) in reversed(taken.gone_past)])

@@ -49,9 +49,15 @@ class Failing(Store):
     writes = 0
     # What the disk waits for, if anything, before it has moved the log into the file.
     slow: threading.Event | None = None
+    # What a transaction waits for, if anything, and whether one does.
+    writing: threading.Event | None = None
+    at_it = False
 
     def write(self, batch: Batch) -> None:
-        """As the real one, if there is room."""
+        """As the real one, if there is room, and when it is let."""
+        if self.writing is not None:
+            self.at_it = True
+            assert self.writing.wait(10)
         if self.full:
             raise StoreError("the disk is full")
         self.writes += 1
@@ -435,6 +441,54 @@ class TestFailure:
         for request_id in "ef":
             await end(request_id)
         assert [past.request_id for past in rig.on_record().past] == ["d", "e", "f"]
+
+    async def test_what_was_spent_meanwhile_is_not_kept_without_end(
+        self, runs: Runs, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Where it goes on: of no more than is remembered anyway, the latest, so that an outage may last."""
+        monkeypatch.setattr(changes, "REMEMBERED", 1)
+        rig = await runs.start(on_error=OnStoreError.CONTINUE)
+        rig.store.full = True
+        rig.take("api", "r1")
+        latest = rig.take("api", "r2")
+        assert await rig.commit()
+        _, taken = rig.journal._changes.take(beat=True)
+
+        assert taken.spent == [latest]
+        rig.journal._changes.give_back(taken)
+        rig.store.full = False
+        await until(lambda: not rig.journal.broken)
+        assert [past.id for past in rig.on_record().past] == [latest]
+
+    @pytest.mark.parametrize("name", ["one", "api"])
+    async def test_a_grant_that_is_repeated_while_it_is_written_is_taken_back_too(self, runs: Runs, name: str) -> None:
+        """Whoever repeats it would otherwise be told of a grant that no restart knows of."""
+        rig = await runs.start(Durability.POWER)
+        rig.store.full = True
+        rig.store.writing = threading.Event()
+        rig.take(name, "r")
+        first = asyncio.ensure_future(rig.commit())
+        await until(lambda: rig.store.at_it)
+        rig.take(name, "r")
+        second = asyncio.ensure_future(rig.commit())
+        await asyncio.sleep(0)
+        rig.store.writing.set()
+
+        assert (await first, await second) == (False, False)
+        resources = {resource.name: resource for resource in rig.driver.snapshot().resources}
+        assert rig.driver.live_leases == 0
+        assert (resources["one"].available, resources["api"].available) == (1, 2)
+
+    async def test_a_grant_that_is_on_record_is_not_taken_back(self, runs: Runs) -> None:
+        """Its holder has the answer: to repeat it while nothing can be written takes nothing away."""
+        rig = await runs.start(Durability.POWER)
+        lease = rig.take("one", "r")
+        assert await rig.commit()
+        rig.store.full = True
+        assert rig.take("one", "r") == lease
+        assert not await rig.commit()
+
+        assert rig.driver.held(lease) is not None
 
     async def test_or_it_goes_on(self, runs: Runs) -> None:
         """If the operator would rather have that; with the disk back, all of it is on record."""

@@ -112,7 +112,8 @@ class GovernorServicer:
 
     def _taken_back(self, answer: Granted) -> Answer:
         """Nothing can be put on record; of leases that are, it may be repeated that they were granted."""
-        if answer.repeated and (answer.deadline is None or self._driver.held(answer.lease) is not None):
+        stands = self._driver.past if answer.deadline is None else self._driver.held
+        if answer.repeated and stands(answer.lease) is not None:
             return self._granted(answer)
         self._driver.abandon(answer.ticket)
         return status.refusal(Denial(Reason.STATE_UNWRITABLE, answer.grants[0].resource))

@@ -9,6 +9,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.rpc import error_details_pb2
 from grpc import aio
 
+from governor.core.effects import Granted
 from governor.core.types import SECOND, LeaseId, TicketId
 from governor.rpc import translate
 from governor.v1 import governor_pb2 as pb
@@ -336,6 +337,26 @@ async def test_a_grant_whose_reply_cannot_be_made_is_taken_back(
 
     assert await status_of(governor.stub.Acquire(ask())) is grpc.StatusCode.INTERNAL
     assert governor.in_use() == 0
+
+
+@pytest.mark.parametrize("resource", ["sem", "rate"])
+async def test_a_grant_that_is_not_on_record_is_not_told_again(governor: World, resource: str) -> None:
+    """Two calls under one request id; what they were granted cannot be written, and is taken back from both."""
+    tickets: list[TicketId] = []
+    governor.driver.observers.append(
+        lambda effects: tickets.extend([effect.ticket for effect in effects if isinstance(effect, Granted)])
+    )
+    recorded: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    governor.driver.commit = lambda: recorded
+    request = ask(resource)
+    request.client, request.request_id = "me", "r"
+    calls = [asyncio.ensure_future(status_of(governor.stub.Acquire(request))) for _ in range(2)]
+    await until(lambda: len(tickets) == 2)
+    for ticket in tickets:
+        governor.driver.abandon(ticket)
+    recorded.set_result(False)
+
+    assert await asyncio.gather(*calls) == [grpc.StatusCode.UNAVAILABLE] * 2
 
 
 async def test_both_addresses_lead_to_the_same_engine(governor: World) -> None:
