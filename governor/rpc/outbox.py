@@ -46,6 +46,8 @@ class Outbox:
         self._handled = self._told = 0
         self._kept_alive = False
         self._closed = False
+        # What is being put on record.
+        self._leaving = b""
         self._wanted: asyncio.Future[None] | None = None
 
     # --- what a session says --------------------------------------------------------------------------------
@@ -106,6 +108,7 @@ class Outbox:
     def drop(self) -> None:
         """Nothing more comes, and nothing more leaves."""
         self._entries, self._released = [], []
+        self._leaving = b""
         self._unread = 0
         self._told = self._handled
         self._kept_alive = False
@@ -125,8 +128,13 @@ class Outbox:
             recorded = self._commit()
             if isinstance(recorded, bool):
                 return self._take()
-            # More may be said meanwhile, and all of it leaves, or none.
-            await recorded
+            # What is said meanwhile is not waited for: where others always write something, that has no end.
+            self._leaving = self._take()
+            if not await recorded:
+                self._leaving += self._take()  # says what of it has been taken back
+            message, self._leaving = self._leaving, b""
+            if message:
+                return message
 
     def _take(self) -> bytes:
         """All there is; of too much at once a part, which says last what it all was the answer to."""

@@ -135,3 +135,68 @@ def test_forms_are_bounded_and_hold_nothing_of_the_last_answer() -> None:
     for number in range(1, MAX_FORMS + 2):
         answers.grant(number, _granted(number, resource=str(number)), number)
     assert len(answers) <= MAX_FORMS
+
+
+class Slow:
+    """Stands in for a disk that always has something to write, of others too."""
+
+    def __init__(self) -> None:
+        self.flights: list[asyncio.Future[bool]] = []
+        self.box = Outbox(Answers(_nothing_is_lent), commit=self.commit, overflowed=_nothing, superseded=_nothing)
+
+    def commit(self) -> asyncio.Future[bool]:
+        """One more transaction, which takes its time."""
+        self.flights.append(asyncio.get_running_loop().create_future())
+        return self.flights[-1]
+
+    async def begin(self) -> "asyncio.Future[bytes | None]":
+        """A message is about to leave, but that it is not on record yet."""
+        leaves = asyncio.ensure_future(self.box.message())
+        await asyncio.sleep(0)
+        assert len(self.flights) == 1
+        return leaves
+
+
+async def test_what_is_on_record_leaves_whatever_else_is_to_be_written() -> None:
+    """It waits for one transaction, and what is said meanwhile waits for its own."""
+    disk = Slow()
+    disk.box.granted(1, _granted(10), 7)
+    first = await disk.begin()
+    disk.box.granted(2, _granted(11), 7)
+    disk.flights[0].set_result(True)
+    message = await first
+    assert message is not None
+    assert [grant.op for grant in pb.SessionResponse.FromString(message).grants] == [1]
+
+    second = asyncio.ensure_future(disk.box.message())
+    await asyncio.sleep(0)
+    assert not second.done()
+    disk.flights[1].set_result(True)
+    message = await second
+    assert message is not None
+    assert [grant.op for grant in pb.SessionResponse.FromString(message).grants] == [2]
+
+
+async def test_what_could_not_be_put_on_record_is_told_with_its_end() -> None:
+    """In one message, so that nobody ever works under it."""
+    disk = Slow()
+    disk.box.granted(1, _granted(10), 7)
+    leaves = await disk.begin()
+    disk.box.ended(LeaseResult(LeaseId(10), LeaseState.ENDED))
+    disk.flights[0].set_result(False)
+    message = await leaves
+    assert message is not None
+    told = pb.SessionResponse.FromString(message)
+
+    assert [grant.lease.id for grant in told.grants] == [result.lease_id for result in told.ended] == [10]
+
+
+async def test_nothing_leaves_any_more_of_what_was_dropped() -> None:
+    """Not even what was just being put on record."""
+    disk = Slow()
+    disk.box.granted(1, _granted(10), 7)
+    leaves = await disk.begin()
+    disk.box.drop()
+    disk.flights[0].set_result(True)
+
+    assert await leaves is None
