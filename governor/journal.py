@@ -243,8 +243,9 @@ class Journal:
         """Move the log into the file. For the last part of it nobody may write; those who want to, wait."""
         try:
             await self._run(self._store.flush)
-            self._locked = not self._in_thread
-            await self._run(self._store.fold)
+            if not self.broken:  # else the file is just being opened anew
+                self._locked = not self._in_thread
+                await self._run(self._store.fold)
         except StoreError as error:
             self.failed()
             _LOG.error("%s", error)

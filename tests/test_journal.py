@@ -69,8 +69,9 @@ class Failing(Store):
         super().flush()
 
     def reopen(self) -> None:
-        """As the real one, if there is room."""
+        """As the real one, which begins by closing, if there is room."""
         if self.full:
+            self.close()
             raise StoreError("the disk is full")
         super().reopen()
 
@@ -565,3 +566,27 @@ async def test_the_log_does_not_grow_faster_than_the_disk_can_take_it(
     assert await done
     assert rig.ids() == leases
     assert rig.store.log_bytes() < 100_000
+
+
+async def test_a_log_that_is_moved_when_the_disk_fails_is_not_called_damaged(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is wrong with the file: it has just been closed, to begin with it anew."""
+    monkeypatch.setattr(journal, "_LOG_BYTES", 100_000)
+    monkeypatch.setattr(journal, "_RETRY_S", (0.0,))
+    rig = await runs.start()
+    rig.store.slow = threading.Event()
+    while not rig.journal._folding:
+        rig.take("many")
+        assert await rig.commit()
+    await asyncio.sleep(0)
+    rig.store.full = True
+    failures: list[int] = []
+    rig.journal.failed = lambda: failures.append(1)
+    rig.take("many")
+    assert not await rig.commit()
+    await until(lambda: rig.journal._thread._work_queue.qsize() > 0)
+    rig.store.slow.set()
+    await until(lambda: len(failures) > 2 and not rig.journal._folding)
+
+    assert {record.message for record in caplog.records} == {"the disk is full; until then, nothing is granted"}
