@@ -209,7 +209,7 @@ class Daemon:
 
     def _not_ready(self) -> str | None:
         if self._ready:
-            refuses = self._config.on_store_error is OnStoreError.REFUSE
+            refuses = self._started.on_store_error is OnStoreError.REFUSE
             return "the state cannot be written" if self._journal.broken and refuses else None
         return "draining" if self._stop.is_set() else "starting"
 
@@ -258,10 +258,13 @@ class Daemon:
             _log.warning("reload: no config file was named at the start; nothing to read anew")
             return
         async with self._reloading:
-            self._notifier.reloading()
+            # A start or an end is under way else, and the manager is told of that.
+            if self._ready:
+                self._notifier.reloading()
             await self._read_anew(self._path)
             # Also when it was refused: the reload is over.
-            self._notifier.ready("serving")
+            if self._ready:
+                self._notifier.ready("serving")
 
     async def _read_anew(self, path: Path) -> None:
         try:

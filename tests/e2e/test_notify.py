@@ -1,11 +1,11 @@
 """What a service manager hears from a daemon, over the socket that it would listen on."""
 
 import socket
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from signal import SIGHUP, SIGTERM
 
-from tests.e2e.conftest import Start
+from tests.e2e.conftest import Connect, Start
 from tests.e2e.process import BOUND, COMMAND
 
 
@@ -39,3 +39,25 @@ def test_a_service_manager_is_told_of_each_turn(start: Start, folder: Path) -> N
         daemon.signal(SIGTERM)
         assert heard() == "STOPPING=1"
         assert daemon.exit_code() == 0
+
+
+def test_a_reload_while_it_ends_is_none_of_the_managers_business(start: Start, connect: Connect, folder: Path) -> None:
+    """It takes effect, and nobody is told that the daemon is ready once more."""
+    with closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as manager:
+        manager.bind(str(folder / "notify"))
+        manager.settimeout(BOUND)
+        command = ("env", f"NOTIFY_SOCKET={folder / 'notify'}", *COMMAND)
+        daemon = start("semaphores: {one: {permits: 1}}\n", drain=f"{BOUND}s", command=command)
+        me = connect(daemon)
+        lease = me.acquire("one").id
+        daemon.signal(SIGTERM)
+        heard = [manager.recv(4096).decode().partition("\n")[0] for _ in range(2)]
+        daemon.signal(SIGHUP)
+        daemon.said("reloaded")
+        me.release(lease)
+        assert daemon.exit_code() == 0
+        manager.setblocking(False)  # noqa: FBT003
+        with suppress(BlockingIOError):
+            heard.append(manager.recv(4096).decode())
+
+    assert heard == ["READY=1", "STOPPING=1"]

@@ -7,7 +7,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from signal import SIGCONT, SIGSTOP, SIGTERM
+from signal import SIGCONT, SIGHUP, SIGSTOP, SIGTERM
 
 import grpc
 import pytest
@@ -267,6 +267,25 @@ class TestAFullDisk:
         with pytest.raises(grpc.RpcError):
             me.renew(held[1])
         me.release(*held, *range(held[2] + 1, held[2] + 10))
+
+    def test_a_reload_makes_no_daemon_ready_that_grants_nothing(self, start: Start, connect: Connect) -> None:
+        """To go on for all that is for the next start, so until then it is not ready."""
+        daemon = start(YAML)
+        daemon.expect(r"ERROR .*state.db: cannot be .*; until then, nothing is granted")
+        daemon.expect("reload: on_store_error takes effect at the next start")
+        me = connect(daemon)
+        self.fill(daemon)
+        until(lambda: refused_for(me, "many") == "STATE_UNWRITABLE", "it notices")
+        text = daemon.config.read_text(encoding="utf-8")
+        daemon.config.write_text(text + "on_store_error: continue\n", encoding="utf-8")
+        daemon.signal(SIGHUP)
+        daemon.said("on_store_error takes effect")
+
+        assert refused_for(me, "many") == "STATE_UNWRITABLE"
+        assert daemon.page("/-/ready")[0] == 503
+
+        resize(daemon, 2**40)
+        daemon.said("can be written again")
 
     def test_continue(self, start: Start, connect: Connect) -> None:
         """Grants go on; what cannot be written is in the log and the metrics."""
