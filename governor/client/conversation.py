@@ -72,6 +72,8 @@ class Conversation:
         self._heard_at = self._began_at = 0
         # The same, on a stream on which it had greeted us: whoever sends us away knows no lease of ours.
         self._assured_at = 0
+        # That, before what is being read now came.
+        self._before = 0
         self._probed = False
         self._places_at = NEVER
 
@@ -203,6 +205,7 @@ class Conversation:
         # A process that was stopped finds what came meanwhile. Nothing says how old it is, so what the daemon may have
         # taken for abandoned by now is lost, whatever is read next.
         self.keeping.look(now, self._assured_at, connected=self._welcome)
+        self._before = self._assured_at
         self._heard_at = now
         self._mute = False
         if self._welcome:
@@ -254,7 +257,9 @@ class Conversation:
             # one that was sent twice we do not know since when it waited: a keep-alive makes its deadline firm.
             firm = not (waited and ask.repeated)
             since = ask.sent_at + waited if firm else now
-            self.keeping.hold(held, length, since=since, firm=firm, heard_at=self._assured_at, now=now)
+            # It may have lain unread. But who answers has heard of us since the ask was sent.
+            heard_at = max(self._before, ask.sent_at)
+            self.keeping.hold(held, length, since=since, firm=firm, heard_at=heard_at, now=now)
         self.answers.append((ask, held))
 
     def _refused(self, refusal: pb.SessionRefusal, now: int) -> None:

@@ -189,13 +189,20 @@ class Keeping:
         return None if granted.keeps else self._outlives
 
     def hold(self, held: Held, length: int, *, since: int, firm: bool, heard_at: int, now: int) -> None:
-        """It was granted, and the daemon counts its length from ``since`` or later: for sure, if that is ``firm``."""
+        """It was granted, and the daemon counts its length from ``since`` or later: for sure, if that is ``firm``.
+
+        ``heard_at``: until then at least, whoever granted it had not missed us.
+        """
         held.extend(since)
         former = self._held.get(held.id)
         if former is not None:
             former.state = State.DETACHED  # adopted from ourselves
         self._held[held.id] = held
-        self._look_at = min(self._look_at, held.until, heard_at + NOTICED + _relied_on(held.outlives))
+        until = min(held.until, heard_at + NOTICED + _relied_on(held.outlives))
+        if until <= now:
+            self._give_up(held)
+            return
+        self._look_at = min(self._look_at, until)
         self._shortest = min(self._shortest, length)
         # Not from now: the answer may have been long on its way, and a third of its length must be left for the next.
         self._keep_at = min(self._keep_at, since + self._pause())
@@ -271,10 +278,7 @@ class Keeping:
         for held in list(self._held.values()):
             until = self._until(held, alone)
             if until <= now:
-                del self._held[held.id]
-                self._lose(held, "unreachable")
-                # If it lives after all, nobody may keep it alive with the others.
-                self._unsaid[held.id] = held
+                self._give_up(held)
                 continue
             first = min(first, until)
             shortest = min(shortest, held.length or NEVER)
@@ -292,6 +296,13 @@ class Keeping:
     def _until(self, held: Held, alone: int) -> int:
         """Until when a lease is ours for sure, of which whoever granted it may have taken us for gone at ``alone``."""
         return min(held.until, (self._missed_at if self._gone else alone) + _relied_on(held.outlives))
+
+    def _give_up(self, held: Held) -> None:
+        """The daemon may have lent it to somebody else."""
+        del self._held[held.id]
+        self._lose(held, "unreachable")
+        # If it lives after all, nobody may keep it alive with the others.
+        self._unsaid[held.id] = held
 
     def _lose(self, held: Held, reason: str) -> None:
         if held.state is State.HELD:  # and not just given back, which is on its way to us

@@ -575,6 +575,48 @@ def test_what_came_while_we_were_stopped_revives_nothing() -> None:
     assert kept.state is State.HELD
 
 
+@pytest.mark.parametrize("greeted", [True, False])
+def test_a_grant_that_came_while_we_were_stopped_is_given_back(greeted: bool) -> None:  # noqa: FBT001
+    """However long its time: the daemon may have taken us for gone since, on a stream that we have yet to hear break."""
+    scene = Scene()
+    if greeted:
+        scene.greeted(on_disconnect=2)
+    else:
+        scene.connect()
+    ask = scene.ask(wait=30)
+    scene.said()
+    scene.wait(7)
+    first = [] if greeted else [welcome(on_disconnect=2)]
+    scene.hear(*first, granted(ask, 1, 60, waited=1), handled(scene.talk._sent))
+    held = scene.answer(ask)
+
+    assert isinstance(held, Held)
+    assert (held.state, scene.lost) == (State.LOST, [held])
+    (said,) = scene.said()
+    assert list(said.releases) == [1]
+
+
+def test_a_grant_that_was_long_in_coming_is_ours() -> None:
+    """If the daemon was heard of meanwhile, or whoever grants it lets it live without us."""
+    scene = Scene()
+    scene.greeted(on_disconnect=2)
+    ask = scene.ask(wait=30)
+    scene.said()
+    scene.run(7)
+    scene.hear(granted(ask, 1, 60, waited=7), handled(2))
+    held = scene.answer(ask)
+    assert isinstance(held, Held)
+    assert held.state is State.HELD
+
+    ask = scene.ask("kept", wait=30)
+    scene.said()
+    scene.wait(7)
+    scene.hear(granted(ask, 2, 60, waited=7, keeps=True), handled(3))
+    held = scene.answer(ask)
+    assert isinstance(held, Held)
+    assert held.state is State.HELD
+
+
 def test_whoever_does_not_greet_us_keeps_no_lease() -> None:
     """It may send us away again and again: each time it is heard of, and knows nothing of what we hold."""
     scene = Scene()
