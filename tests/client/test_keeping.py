@@ -577,7 +577,7 @@ def test_what_came_while_we_were_stopped_revives_nothing() -> None:
 
 @pytest.mark.parametrize("greeted", [True, False])
 def test_a_grant_that_came_while_we_were_stopped_is_given_back(greeted: bool) -> None:  # noqa: FBT001
-    """However long its time: the daemon may have taken us for gone since, on a stream that we have yet to hear break."""
+    """However long its time: the daemon may have taken us for gone since, and we have yet to hear of it."""
     scene = Scene()
     if greeted:
         scene.greeted(on_disconnect=2)
