@@ -194,6 +194,17 @@ class Changes:
         tickets, self._tickets = taken.tickets + self._tickets, []
         return tickets
 
+    def forget_unwritten(self, written: set[int]) -> None:
+        """Only leases of these ids are in the file: of others that have come and gone nothing is to be struck out.
+
+        So an outage in which grants go on leaves no more behind than what is held and remembered.
+        """
+        held, past = self._driver.held, self._driver.past
+        self._moved = {lease for lease in self._moved if held(lease) is not None}
+        self._dirty = {
+            lease for lease in self._dirty if lease in written or held(lease) is not None or past(lease) is not None
+        }
+
     def _take_leases(self, batch: Batch) -> set[LeaseId]:
         driver = self._driver
         fresh, self._fresh = self._fresh, {}

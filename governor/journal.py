@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from governor.changes import Changes, Taken
 from governor.clock import Clock
@@ -36,6 +36,7 @@ _RETRY_S: Final = (0.1, 0.2, 0.5, 1.0)
 _LOG = logging.getLogger("governor")
 
 Done = bool | Awaitable[bool]
+_Result = TypeVar("_Result")
 
 
 class Journal:
@@ -174,10 +175,10 @@ class Journal:
 
     # --- when it fails --------------------------------------------------------------------------------------
 
-    def _fail(self, taken: Taken, error: StoreError) -> None:
+    def _fail(self, taken: Taken | None, error: StoreError) -> None:
         """All of it is to be written yet; what was granted in it was told to nobody, and is taken back."""
         self.failed()
-        tickets = self._changes.give_back(taken)
+        tickets = [] if taken is None else self._changes.give_back(taken)
         if str(error) != self.broken:
             meanwhile = "nothing is granted" if self._refuse else "what changes is forgotten at a restart"
             _LOG.error("%s; until then, %s", error, meanwhile)
@@ -195,10 +196,17 @@ class Journal:
 
     async def _try_again(self) -> None:
         """In the thread, where a disk may take its time; what happens meanwhile is for the next transaction."""
+        try:
+            await self._run(self._store.reopen)
+            written = None if self._refuse else await self._run(self._store.lease_ids)
+        except StoreError as error:
+            self._fail(None, error)
+            return
+        if written is not None:
+            self._changes.forget_unwritten(written)
         batch, taken = self._changes.take(beat=True)
         began = time.monotonic_ns()
         try:
-            await self._run(self._store.reopen)
             await self._run(self._store.write, batch)
         except StoreError as error:
             self._fail(taken, error)
@@ -279,7 +287,7 @@ class Journal:
         await self._run(self._store.close)
         self._thread.shutdown()
 
-    def _run(self, work: Callable[..., None], *arguments: object) -> Awaitable[None]:
+    def _run(self, work: Callable[..., _Result], *arguments: object) -> Awaitable[_Result]:
         return self._loop.run_in_executor(self._thread, partial(work, *arguments))
 
     def _spawn(self, work: "Awaitable[None]") -> None:

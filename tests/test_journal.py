@@ -52,12 +52,16 @@ class Failing(Store):
     # What a transaction waits for, if anything, and whether one does.
     writing: threading.Event | None = None
     at_it = False
+    # Whether the disk is only too full to write to; how often that was tried.
+    reopens = False
+    tries = 0
 
     def write(self, batch: Batch) -> None:
         """As the real one, if there is room, and when it is let."""
         if self.writing is not None:
             self.at_it = True
             assert self.writing.wait(10)
+        self.tries += 1
         if self.full:
             raise StoreError("the disk is full")
         self.writes += 1
@@ -70,7 +74,7 @@ class Failing(Store):
 
     def reopen(self) -> None:
         """As the real one, which begins by closing, if there is room."""
-        if self.full:
+        if self.full and not self.reopens:
             self.close()
             raise StoreError("the disk is full")
         super().reopen()
@@ -460,6 +464,34 @@ class TestFailure:
         rig.store.full = False
         await until(lambda: not rig.journal.broken)
         assert [past.id for past in rig.on_record().past] == [latest]
+
+    async def test_what_came_and_went_meanwhile_is_not_kept_without_end(
+        self, runs: Runs, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Where it goes on: each attempt to write has leases in it that are no more by the next one."""
+        monkeypatch.setattr(journal, "_RETRY_S", (0.0,))
+        rig = await runs.start(on_error=OnStoreError.CONTINUE)
+        gone, kept = rig.take("many"), rig.take("one")
+        assert await rig.commit()
+        rig.store.full = True
+        rig.driver.release((gone,))
+        assert await rig.commit()
+        rig.store.reopens = True
+        for number in range(20):
+            lease = rig.take("many", "r" if number == 7 else "")
+            rig.driver.renew((lease, kept))
+            tries = rig.store.tries
+            await until(lambda tries=tries: rig.store.tries > tries + 1)  # type: ignore[misc]
+            rig.driver.release((lease,))
+        tries = rig.store.tries
+        await until(lambda: rig.store.tries > tries + 1)
+
+        assert len(rig.journal._changes._dirty) <= 2
+        assert rig.journal._changes._moved <= {kept}
+        rig.store.full = False
+        await until(lambda: not rig.journal.broken)
+        assert rig.ids() == [kept]
+        assert [past.request_id for past in rig.on_record().past] == ["r"]
 
     @pytest.mark.parametrize("name", ["one", "api"])
     async def test_a_grant_that_is_repeated_while_it_is_written_is_taken_back_too(self, runs: Runs, name: str) -> None:

@@ -133,6 +133,13 @@ class Store:
         except (sqlite3.Error, ValueError) as error:
             self._fail("cannot be read", error)
 
+    def lease_ids(self) -> set[int]:
+        """Which leases are in it; raises StoreError."""
+        try:
+            return {number for (number,) in self._writer.execute("SELECT id FROM lease")}
+        except sqlite3.Error as error:
+            self._fail("cannot be read", error)
+
     def write(self, batch: Batch) -> None:
         """All of it, or nothing; raises StoreError."""
         writer = self._writer
