@@ -23,7 +23,7 @@ from governor.client.unsaid import Unsaid
 from governor.process import Process
 from governor.v1 import governor_pb2 as pb
 
-WINDOW: Final = 2
+WINDOW: Final = 3
 # Nothing was heard for so long while something depends on the daemon: it is asked for a sign of life.
 PROBE: Final = SECOND
 # Nothing at all for so long: this connection is given up.
