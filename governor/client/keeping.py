@@ -199,17 +199,17 @@ class Keeping:
             former.state = State.DETACHED  # adopted from ourselves
         self._held[held.id] = held
         # Without a call for each: this is done for every grant.
-        if held.until < self._look_at:
+        if held.until < self._look_at:  # noqa: PLR1730 - `min` is a call
             self._look_at = held.until
         if held.outlives is not None:
             alone_until = heard_at + NOTICED + held.outlives - held.outlives // 10
-            if alone_until < self._look_at:
+            if alone_until < self._look_at:  # noqa: PLR1730
                 self._look_at = alone_until
         if length < self._shortest:
             self._set_pace(shortest=length)
         # Not from now: the answer may have been long on its way, and a third of its length must be left for the next.
         keep_at = since + self._period if firm else now
-        if keep_at < self._keep_at:
+        if keep_at < self._keep_at:  # noqa: PLR1730
             self._keep_at = keep_at
 
     def _told(self, result: pb.LeaseResult) -> None:
