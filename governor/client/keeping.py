@@ -23,7 +23,7 @@ _TOO_OFTEN: Final = SECOND // 20
 # In one message. Who holds more loses the rest when a connection breaks. Each may be answered by its end, and all
 # answers to what is under way must be less than the daemon lets lie unread.
 _MOST_CLAIMED: Final = 10_000
-_MOST_SAID: Final = 1_300
+_MOST_SAID: Final = 800
 _KEEP_ALIVE: Final = pb.SessionRequest(keep_alive=True).SerializeToString()
 
 
