@@ -23,7 +23,7 @@ from governor.client.unsaid import Unsaid
 from governor.process import Process
 from governor.v1 import governor_pb2 as pb
 
-WINDOW: Final = 2
+WINDOW: Final = 3
 # Nothing was heard for so long while something depends on the daemon: it is asked for a sign of life.
 PROBE: Final = SECOND
 # Nothing at all for so long: this connection is given up.
@@ -258,7 +258,7 @@ class Conversation:
             firm = not (waited and ask.repeated)
             since = ask.sent_at + waited if firm else now
             # It may have lain unread. But who answers has heard of us since the ask was sent.
-            heard_at = max(self._before, ask.sent_at)
+            heard_at = self._before if self._before > ask.sent_at else ask.sent_at  # noqa: FURB136 - `max` is a call
             self.keeping.hold(held, length, since=since, firm=firm, heard_at=heard_at, now=now)
         self.answers.append((ask, held))
 

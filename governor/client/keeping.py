@@ -23,7 +23,7 @@ _TOO_OFTEN: Final = SECOND // 20
 # In one message. Who holds more loses the rest when a connection breaks. Each may be answered by its end, and all
 # answers to what is under way must be less than the daemon lets lie unread.
 _MOST_CLAIMED: Final = 10_000
-_MOST_SAID: Final = 2_000
+_MOST_SAID: Final = 800
 _KEEP_ALIVE: Final = pb.SessionRequest(keep_alive=True).SerializeToString()
 
 
@@ -41,8 +41,8 @@ class Keeping:
         # The keep-alives under way, oldest first: the message each is in, and when that was sent. The hello is one.
         self._keeping: deque[tuple[int, int]] = deque()
         self._keep_at = NEVER
+        self._interval = self._period = _OFTEN_ENOUGH
         self._shortest = NEVER
-        self._interval = _OFTEN_ENOUGH
         # How long the daemon lets leases outlive the stream, unless a grant says otherwise; None: to their end.
         self._outlives: int | None = 2 * SECOND
         # How much longer it lets them live if it dies.
@@ -152,10 +152,12 @@ class Keeping:
         if now >= self._keep_at and self._held:
             parts.append(_KEEP_ALIVE)
             self._keeping.append((number, now))
-            self._keep_at = now + self._pause()
+            self._keep_at = now + self._period
 
-    def _pause(self) -> int:
-        return max(_TOO_OFTEN, min(self._interval, self._shortest // 3))
+    def _set_pace(self, *, shortest: int) -> None:
+        """How often to keep alive what is held, the ``shortest`` of which is so long."""
+        self._shortest = shortest
+        self._period = max(_TOO_OFTEN, min(self._interval, shortest // 3))
 
     # --- what is heard ------------------------------------------------------------------------------------------
 
@@ -163,6 +165,7 @@ class Keeping:
         """The daemon told its terms."""
         if welcome.HasField("keep_alive"):
             self._interval = welcome.keep_alive.ToNanoseconds()
+            self._set_pace(shortest=self._shortest)
         self._outlives = welcome.on_disconnect.ToNanoseconds() if welcome.HasField("on_disconnect") else None
         self._grace = welcome.restart_grace.ToNanoseconds()
         # What its first message claimed it has renewed before it said so.
@@ -198,16 +201,23 @@ class Keeping:
         if former is not None:
             former.state = State.DETACHED  # adopted from ourselves
         self._held[held.id] = held
-        until = min(held.until, heard_at + NOTICED + _relied_on(held.outlives))
+        # Without a call for each: this is done for every grant.
+        until = held.until
+        if held.outlives is not None:
+            alone_until = heard_at + NOTICED + held.outlives - held.outlives // 10
+            if alone_until < until:  # noqa: PLR1730
+                until = alone_until
         if until <= now:
             self._give_up(held)
             return
-        self._look_at = min(self._look_at, until)
-        self._shortest = min(self._shortest, length)
+        if until < self._look_at:  # noqa: PLR1730 - `min` is a call
+            self._look_at = until
+        if length < self._shortest:
+            self._set_pace(shortest=length)
         # Not from now: the answer may have been long on its way, and a third of its length must be left for the next.
-        self._keep_at = min(self._keep_at, since + self._pause())
-        if not firm:
-            self._keep_at = now
+        keep_at = since + self._period if firm else now
+        if keep_at < self._keep_at:  # noqa: PLR1730
+            self._keep_at = keep_at
 
     def _told(self, result: pb.LeaseResult) -> None:
         """What became of a lease, other than that it was given back as asked."""
@@ -216,8 +226,8 @@ class Keeping:
             if held is not None and self._keeping:
                 _, since = self._keeping[0]
                 held.shorten(result.remaining.ToNanoseconds(), since)
-                self._shortest = min(self._shortest, held.length or NEVER)
-                self._keep_at = min(self._keep_at, since + self._pause())
+                self._set_pace(shortest=min(self._shortest, held.length or NEVER))
+                self._keep_at = min(self._keep_at, since + self._period)
             return
         self._said.pop(result.lease_id, None)
         held = self._held.pop(result.lease_id, None)
@@ -291,7 +301,8 @@ class Keeping:
                     del given[held.id]
                 else:
                     first = min(first, held.ends_at)
-        self._look_at, self._shortest = first, shortest
+        self._look_at = first
+        self._set_pace(shortest=shortest)
 
     def _until(self, held: Held, alone: int) -> int:
         """Until when a lease is ours for sure, of which whoever granted it may have taken us for gone at ``alone``."""

@@ -43,7 +43,7 @@ class Patience:
         first = NEVER
         for ask in asks:
             unsaid = greeted and not ask.message
-            due = self._unsaid_until(ask) if unsaid else _until(ask, greeted=greeted)
+            due = self._unsaid_until(ask) if unsaid else self._until(ask, greeted=greeted)
             if due > now:
                 first = min(first, due)
             elif unsaid and now - self.kept_up_at < _KEEPS_UP:
@@ -62,24 +62,24 @@ class Patience:
             return NEVER
         return max(ask.taken_at, ask.broke_at, self.kept_up_at) + (PATIENCE if wait is None else LEAST)
 
-
-def _until(ask: Ask, *, greeted: bool) -> int:
-    """Of one that the daemon has, or that waits for a connection."""
-    wait = ask.shape.wait
-    if ask.queued:
-        return NEVER if wait is None else ask.asked_at + wait + _LATE
-    # What was said to somebody who never greeted us was said to nobody.
-    began = ask.sent_at if greeted else ask.taken_at
-    since = max(began, ask.broke_at)
-    until = since + LEAST
-    if wait:
-        until = ask.asked_at + max(wait, LEAST)
-    elif wait is None:
-        until = NEVER
-    if not ask.patient and (wait is None or ask.broke_at):
-        # It may have stood in line, which outlives a restart of the daemon, but not for long.
-        until = min(until, since + PATIENCE)
-    return max(until, began + LEAST)
+    def _until(self, ask: Ask, *, greeted: bool) -> int:
+        """Of one that the daemon has, or that waits for a connection."""
+        wait = ask.shape.wait
+        if ask.queued:
+            return NEVER if wait is None else ask.asked_at + wait + _LATE
+        # What was said to somebody who never greeted us was said to nobody. Who does one message after the other is not
+        # silent about the next.
+        began = max(ask.sent_at, self.kept_up_at) if greeted else ask.taken_at
+        since = max(began, ask.broke_at)
+        until = since + LEAST
+        if wait:
+            until = ask.asked_at + max(wait, LEAST)
+        elif wait is None:
+            until = NEVER
+        if not ask.patient and (wait is None or ask.broke_at):
+            # It may have stood in line, which outlives a restart of the daemon, but not for long.
+            until = min(until, since + PATIENCE)
+        return max(until, began + LEAST)
 
 
 def _crowded(ask: Ask) -> NotGranted:

@@ -18,8 +18,8 @@ _MOST_BYTES: Final = 128 * 1024
 _MOST_ASKS: Final = 1_000
 # More than a few are said in shares, so that we work on the answers to one while the daemon works on the next: with all
 # in one message, either would always wait for the other. A quarter more pairs a second for 64 tasks on two cores.
-_FEW_ASKS: Final = 24
-_SHARES: Final = 3
+_FEW_ASKS: Final = 32
+_SHARES: Final = 2
 # What a program does between asking and our thread's next turn is no wait.
 _AT_ONCE: Final = SECOND // 10
 

@@ -50,7 +50,6 @@ _MOST_IDS: Final = 1000
 _CONFIG: Final = """
 listen: ["127.0.0.1:0"]
 http: 127.0.0.1:0
-durability: none
 defaults: {lease: 1h}
 semaphores:
   bench: {permits: unlimited}

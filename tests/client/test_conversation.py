@@ -2,6 +2,7 @@
 
 import pytest
 
+from governor.client.conversation import WINDOW
 from governor.client.errors import GovernorError, LeaseLost, NotGranted, Unavailable
 from governor.client.held import Held, Member, State
 from governor.v1 import governor_pb2 as pb
@@ -94,19 +95,19 @@ def test_a_quiet_client_says_each_thing_at_once() -> None:
     assert [each.op for each in two.acquires] == [second.op]
 
 
-def test_what_comes_while_two_are_under_way_gathers_into_the_next() -> None:
+def test_what_comes_while_enough_are_under_way_gathers_into_the_next() -> None:
     """So batches form by themselves, and in order."""
     scene = Scene()
     scene.greeted()
     held = scene.held(7)
-    for _ in range(2):
+    for _ in range(WINDOW):
         scene.ask()
         assert len(scene.said()) == 1
     late = [scene.ask() for _ in range(20)]
     scene.release(held)
     assert scene.said() == []
 
-    scene.hear(handled(scene.talk._sent - 1))
+    scene.hear(handled(scene.talk._sent - WINDOW + 1))
     (batch,) = scene.said()
     assert [each.op for each in batch.acquires] == [ask.op for ask in late]
     assert list(batch.releases) == [7]
@@ -122,7 +123,7 @@ def test_many_asks_go_in_shares() -> None:
         scene.hear(handled(scene.talk._sent - 1))
         shares += [[each.op for each in message.acquires] for message in scene.said()]
 
-    assert [len(share) for share in shares] == [30, 24, 24, 12]
+    assert [len(share) for share in shares] == [45, 32, 13]
     assert [op for share in shares for op in share] == [ask.op for ask in asks]
 
 
@@ -175,7 +176,7 @@ def test_no_answer_to_what_is_under_way_is_one_too_many_for_the_daemon() -> None
     for request in said:
         # A refusal has the name of its resource, in its words too: more than twice 256 bytes, which counts for three.
         answers += len(request.hello.held) + len(request.releases) + 3 * len(request.acquires) + 2
-    assert len(said) == 2
+    assert len(said) == WINDOW
     assert answers < 16_384
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from governor.client.asks import SECOND
+from governor.client.conversation import WINDOW
 from governor.client.held import Held, State
 from governor.v1 import governor_pb2 as pb
 from tests.client.scene import (
@@ -224,12 +225,12 @@ def test_a_keep_alive_that_finds_no_room_is_said_when_there_is() -> None:
     scene = Scene()
     scene.greeted()
     scene.held(length=6)
-    for _ in range(2):
+    for _ in range(WINDOW):
         scene.ask(wait=30)
         scene.said()
     assert scene.run(2.5) == []
 
-    scene.hear(handled(scene.talk._sent - 1))
+    scene.hear(handled(scene.talk._sent - WINDOW + 1))
     (message,) = scene.said()
     assert message.keep_alive
 
@@ -479,11 +480,11 @@ def test_a_lease_that_was_lost_here_is_given_back() -> None:
     scene.greeted()
     lost = scene.held(5, length=3)
     other = scene.held(6, length=30)
-    scene.run(2.8)
+    said = scene.run(2.8)
     assert scene.lost == [lost]
 
     scene.hear(handled(scene.talk._sent))
-    said = scene.run(1)
+    said += scene.run(1)
     assert [lease for message in said for lease in message.releases] == [5]
     assert other.state is State.HELD
 

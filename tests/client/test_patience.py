@@ -5,14 +5,15 @@ from collections.abc import Callable
 import pytest
 
 from governor.client.asks import PATIENCE, Ask
+from governor.client.conversation import WINDOW
 from governor.client.errors import NotGranted, Unavailable
 from governor.client.held import Held
 from governor.v1 import governor_pb2 as pb
 from tests.client.scene import Scene, granted, handled, queued
 
-CROWD = 20_000
+CROWD = 30_000
 # Of the daemon for one message. A thousand asks are one.
-TAKES = 0.4
+TAKES = 0.8 / WINDOW
 
 
 def _keep_up(scene: Scene, asks: list[Ask], seconds: float, answer: Callable[[Ask], pb.SessionResponse]) -> None:
@@ -82,7 +83,7 @@ def test_one_that_was_sent_late_has_the_time_of_an_answer() -> None:
     scene = Scene()
     scene.greeted()
     before = [scene.ask(wait=30) for _ in range(4)]
-    for _ in range(2):
+    for _ in range(WINDOW):
         before.append(scene.ask(wait=30))
         scene.said()
     late = scene.ask(wait=1)
