@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from governor.client import Client, GovernorError
 
 
-def client(where: Where, name: str) -> "Client":
-    """A client that has said nothing yet."""
+def client(where: Where, name: str, *, patient: bool = False) -> "Client":
+    """A client that has said nothing yet. ``patient``: it waits for a daemon that goes away, too."""
     from governor.client import Client
 
     # What it would log, the command says in its own words.
     logger = logging.getLogger("governor.client")
     logger.addHandler(logging.NullHandler())
     logger.propagate = False
-    return Client(str(where.address), name=name)
+    return Client(str(where.address), name=name, unavailable="wait" if patient else "raise")
 
 
 def failure(error: "GovernorError") -> CommandError:

@@ -33,9 +33,10 @@ def main() -> int:
 
         # Installed as the library that programs use, which must not bring all that the command needs.
         sys.stderr.write(
-            f"governor: the package {error.name} is missing, which the command needs: pip install 'governord[daemon]'\n"
+            f"governor: the package {error.name} is missing, which the command needs and programs do not: "
+            "pip install 'governord[daemon]', or '.[daemon]' in a checkout\n"
         )
-        return Exit.BUG
+        return Exit.USAGE
 
 
 def _run() -> int:

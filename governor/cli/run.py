@@ -89,6 +89,8 @@ def run(
 ) -> int:
     """Run a command that has permits for as long as it runs.
 
+    With --wait, the line is waited in also while the daemon restarts.
+
     CMD is begun when they are granted, and they are given back when it has ended. Several resources are granted
     all together or not at all. While CMD runs the lease is kept alive. If it is lost all the same, nothing covers
     what CMD does: it is sent SIGTERM, and SIGKILL after --kill-after.
@@ -125,7 +127,7 @@ def run(
     # What cannot be run must not wait in line for hours first.
     child.check(command[0])
     reach(where)
-    with Signals() as signals, borrow.client(where, client) as gov:
+    with Signals() as signals, borrow.client(where, client, patient=wait is not None) as gov:
 
         def ask(on_queued: "OnQueued | None") -> "Lease":
             return gov.acquire(

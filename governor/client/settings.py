@@ -131,7 +131,7 @@ class Settings:
         now = time.monotonic_ns()
         if now - self._told_at >= _TOLD_EVERY:
             self._told_at = now
-            _LOG.warning("%s; going on without permits, %d times so far", error, self.link.let_through)
+            _LOG.warning("%s; going on without permits, for the %d. time", error, self.link.let_through)
 
 
 def _default_name() -> str:

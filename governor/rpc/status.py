@@ -85,7 +85,7 @@ TABLE: Final[dict[Reason, Row]] = {
     ),
     Reason.DRAINING: Row(
         StatusCode.UNAVAILABLE,
-        "{where}: draining, and takes no new asks; give back what you hold, and try again {when}",
+        "{where}: draining: it is about to end, so nobody waits in line any more; try again {when}, or when it is back",
         retry=SECOND,
     ),
     Reason.STATE_UNWRITABLE: Row(

@@ -65,7 +65,7 @@ class AskedError(GovernorError):
 
     def __init__(self, address: str, name: str | None, claims: Mapping[str, int], words: Mapping[str, object]) -> None:
         super().__init__(f"{address} {name} {dict(claims)}")
-        self.seen = (address, name, dict(claims), {key: words[key] for key in ("wait", "lease", "labels")})
+        self.seen = (address, name, dict(claims), {key: words[key] for key in ("wait", "lease", "labels", "away")})
 
 
 class Listening:
@@ -73,13 +73,14 @@ class Listening:
 
     asked: "list[AskedError]" = []  # noqa: RUF012 - one list for all, emptied by each test
 
-    def __init__(self, address: str, *, name: str | None = None) -> None:
+    def __init__(self, address: str, *, name: str | None = None, unavailable: str = "raise") -> None:
         self._address = address
         self._name = name
+        self._away = unavailable
 
     def acquire(self, claims: Mapping[str, int], **words: object) -> None:
         """Note it."""
-        asked = AskedError(self._address, self._name, claims, words)
+        asked = AskedError(self._address, self._name, claims, {**words, "away": self._away})
         self.asked.append(asked)
         raise asked
 
@@ -104,8 +105,8 @@ def test_run_asks_for_what_the_words_say(run: Run, fake: Fake, monkeypatch: pyte
             fake.address,
             "cron",
             {"a": 2, "b": 3},
-            {"wait": 0.25, "lease": 3600.0, "labels": {"job": "nightly", "of": "a=b"}},
+            {"wait": 0.25, "lease": 3600.0, "labels": {"job": "nightly", "of": "a=b"}, "away": "wait"},
         ),
-        (fake.address, "governor-run", {"a": 1}, {"wait": 0.0, "lease": None, "labels": {}}),
-        (fake.address, "governor-run", {"a": 1}, {"wait": None, "lease": None, "labels": {}}),
+        (fake.address, "governor-run", {"a": 1}, {"wait": 0.0, "lease": None, "labels": {}, "away": "wait"}),
+        (fake.address, "governor-run", {"a": 1}, {"wait": None, "lease": None, "labels": {}, "away": "raise"}),
     ]

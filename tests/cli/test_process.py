@@ -224,5 +224,8 @@ def test_without_the_extra_it_says_how_to_get_it(package: str, arguments: list[s
     )
 
     assert "daemon" in (metadata.metadata("governord").get_all("Provides-Extra") or ())
-    line = f"governor: the package {package} is missing, which the command needs: pip install 'governord[daemon]'\n"
-    assert (done.returncode, done.stdout, done.stderr) == (70, "", line)
+    line = (
+        f"governor: the package {package} is missing, which the command needs and programs do not: "
+        "pip install 'governord[daemon]', or '.[daemon]' in a checkout\n"
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", line)

@@ -215,7 +215,7 @@ def test_the_program_may_go_on_without(closed_port: str, caplog: pytest.LogCaptu
         assert gov.let_through == 5
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
-    assert "Connection refused; going on without permits, 1 times so far" in record.getMessage()
+    assert "Connection refused; going on without permits, for the 1. time" in record.getMessage()
 
 
 async def test_an_asyncio_program_may_go_on_without(black_hole: str) -> None:

@@ -93,7 +93,7 @@ def test_every_sentence_says_what_to_do(reason: Reason) -> None:
         ),
         (
             Denial(Reason.DRAINING),
-            "governor: draining, and takes no new asks; give back what you hold, and try again in 1s",
+            "governor: draining: it is about to end, so nobody waits in line any more; try again in 1s, or when it is back",
         ),
     ],
 )
