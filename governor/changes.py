@@ -9,7 +9,7 @@ if it is forgotten (that a holder is gone, which idle member is next), can wait 
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from governor.clock import Clock
@@ -56,6 +56,8 @@ class Changes:
         # Grants that lent nothing; of all new grants the tickets, to take them back if they cannot be written.
         self._spent: list[LeaseId] = []
         self._tickets: list[TicketId] = []
+        # What was granted in the transaction under way, which may fail yet.
+        self._under_way: tuple[Collection[LeaseId], ...] = ()
         # Resources that anything happened to; those of them whose memory can wait; what was last written of each.
         self._touched: set[str] = set()
         self._soft: set[str] = set()
@@ -106,7 +108,7 @@ class Changes:
         lease = effect.lease
         if effect.repeated:
             # Of one that is on record somebody may have the answer already.
-            if lease in self._fresh:
+            if any(lease in some for some in (self._fresh, self._spent, *self._under_way)):
                 self._tickets.append(effect.ticket)
             return
         self._tickets.append(effect.ticket)
@@ -142,8 +144,9 @@ class Changes:
     def take(self, *, beat: bool) -> tuple[Batch, Taken]:
         """All that must be written, as it is now; with a ``beat`` also what could wait, and a sign of life."""
         batch = Batch(reserved=self._reserved)
-        leases = self._take_leases(batch)
         spent, self._spent = self._spent, []
+        self._under_way = (self._fresh, spent)
+        leases = self._take_leases(batch)
         for lease in spent:
             self._keep_past(lease, batch)
         moved = self._take_moved(batch)
@@ -158,8 +161,13 @@ class Changes:
         self._tickets, self._reserved, self.urgent = [], None, False
         return batch, taken
 
+    def written(self) -> None:
+        """What was taken last is on record."""
+        self._under_way = ()
+
     def give_back(self, taken: Taken) -> list[TicketId]:
         """It could not be written. The tickets returned are of what was granted and is not on record."""
+        self._under_way = ()
         self._dirty |= taken.leases
         self._moved |= taken.moved
         self._spent = taken.spent + self._spent

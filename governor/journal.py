@@ -159,6 +159,7 @@ class Journal:
 
     def _succeed(self, taken: Taken, took: Nanos) -> None:
         self.written(took)
+        self._changes.written()
         if taken.reserved is not None:
             self.reserved = taken.reserved
         self._look -= 1

@@ -42,6 +42,14 @@ SPECS = (
 )
 
 
+class FailsWhenTold:
+    """A transaction that has begun, and fails."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.told = threading.Event()
+
+
 class Failing(Store):
     """A store whose disk can be full."""
 
@@ -49,9 +57,18 @@ class Failing(Store):
     writes = 0
     # What the disk waits for, if anything, before it has moved the log into the file.
     slow: threading.Event | None = None
+    failing: "FailsWhenTold | None" = None
+
+    def fails_when_told(self) -> "FailsWhenTold":
+        """The next transaction, and all after it."""
+        self.failing = FailsWhenTold()
+        return self.failing
 
     def write(self, batch: Batch) -> None:
         """As the real one, if there is room."""
+        if self.failing is not None:
+            self.failing.reached.set()
+            self.full = self.failing.told.wait(10)
         if self.full:
             raise StoreError("the disk is full")
         self.writes += 1
@@ -389,6 +406,46 @@ class TestFailure:
         lease = rig.take("one")
         assert await rig.commit()
         assert rig.ids() == [lease]
+
+    @pytest.mark.parametrize("durability", [Durability.PROCESS, Durability.POWER])
+    @pytest.mark.parametrize("name", ["one", "api"])
+    async def test_who_repeats_an_ask_is_told_no_more_than_who_asked(
+        self, runs: Runs, name: str, durability: Durability
+    ) -> None:
+        """Also while the transaction is under way that fails then: what is not on record is nobody's."""
+        rig = await runs.start(durability)
+        disk = rig.store.fails_when_told()
+        rig.take(name, "r1")
+        # In a thread, with `power`; otherwise both are in one transaction.
+        first = rig.driver.commit() if durability is Durability.POWER else None
+        if first is not None:
+            await asyncio.to_thread(disk.reached.wait, 10)
+        again = rig.ask(name, "r1")
+        assert isinstance(again, Granted)
+        assert again.repeated
+        second = rig.driver.commit() if first is not None else None
+        disk.told.set()
+        for done in (first, second) if first is not None else (rig.driver.commit(),):
+            assert not (done if isinstance(done, bool) or done is None else await done)
+
+        assert rig.driver.held(again.lease) is None
+        assert rig.driver.past(again.lease) is None
+        assert [each.available for each in rig.driver.snapshot().resources if each.name == name] == [
+            1 if name == "one" else 2
+        ]
+
+    async def test_who_repeats_an_ask_that_is_on_record_keeps_the_lease(self, runs: Runs) -> None:
+        """Whatever fails afterwards: somebody may have the answer already."""
+        rig = await runs.start()
+        lease = rig.take("one", "r1")
+        assert await rig.commit()
+        rig.store.full = True
+        assert rig.take("one", "r1") == lease
+        rig.take("many")
+
+        assert not await rig.commit()
+
+        assert rig.driver.held(lease) is not None
 
     async def test_whoever_waits_is_granted_when_it_works_again(self, runs: Runs) -> None:
         """And not before."""

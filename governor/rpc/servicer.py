@@ -112,9 +112,10 @@ class GovernorServicer:
 
     def _taken_back(self, answer: Granted) -> Answer:
         """Nothing can be put on record; of leases that are, it may be repeated that they were granted."""
-        if answer.repeated and (answer.deadline is None or self._driver.held(answer.lease) is not None):
+        driver, lease = self._driver, answer.lease
+        if answer.repeated and (driver.held(lease) is not None or driver.past(lease) is not None):
             return self._granted(answer)
-        self._driver.abandon(answer.ticket)
+        driver.abandon(answer.ticket)
         return status.refusal(Denial(Reason.STATE_UNWRITABLE, answer.grants[0].resource))
 
     def _granted(self, answer: Granted) -> Answer:
