@@ -58,6 +58,8 @@ class Failing(Store):
     # What the disk waits for, if anything, before it has moved the log into the file.
     slow: threading.Event | None = None
     failing: "FailsWhenTold | None" = None
+    # How large the disk is, in bytes, if it is a small one.
+    size: int | None = None
 
     def fails_when_told(self) -> "FailsWhenTold":
         """The next transaction, and all after it."""
@@ -69,10 +71,14 @@ class Failing(Store):
         if self.failing is not None:
             self.failing.reached.set()
             self.full = self.failing.told.wait(10)
-        if self.full:
+        if self.full or not self.room():
             raise StoreError("the disk is full")
         self.writes += 1
         super().write(batch)
+
+    def room(self) -> int:
+        """What the log has left of a small disk."""
+        return super().room() if self.size is None else max(0, self.size - self.log_bytes())
 
     def flush(self) -> None:
         """As the real one, when it is let."""
@@ -354,6 +360,23 @@ async def test_whoever_renews_has_a_grace_each_time(runs: Runs) -> None:
     rig = await runs.start()
     rig = await runs.start()
     assert (rig.restarted.leases, rig.restarted.graced) == (1, 0)
+
+
+@pytest.mark.parametrize("size", [150_000, 500_000])
+async def test_the_log_never_takes_all_the_room_there_is(runs: Runs, size: int) -> None:
+    """On a small disk it is moved into the file sooner: one that cannot grow any more would keep its log for ever."""
+    rig = await runs.start()
+    rig.store.size = size
+    longest = 0
+    for _ in range(500):
+        lease = rig.take("many")
+        assert await rig.commit()
+        rig.driver.release((lease,))
+        assert await rig.commit()
+        longest = max(longest, rig.store.log_bytes())
+        await asyncio.sleep(0)
+
+    assert longest < 3 * size // 4
 
 
 async def test_none_remembers_ids_alone(runs: Runs) -> None:

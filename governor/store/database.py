@@ -31,6 +31,7 @@ from governor.store.rows import (
     past_of,
     resource_of,
 )
+from governor.store.stretches import run, stretches
 
 NAME: Final = "state.db"
 _LOG: Final = logging.getLogger("governor")
@@ -84,9 +85,9 @@ class Batch:
         if self.resources is not None:
             yield "DELETE FROM resource", [()]
         for statement, rows in (
-            (_DROP_LEASES, runs) if (runs := _run(self.gone)) else (_DROP_LEASE, self.gone),
+            (_DROP_LEASES, together) if (together := run(self.gone)) else (_DROP_LEASE, self.gone),
             (_PUT_LEASE, self.leases),
-            (_MOVE_LEASES, _stretches(self.moved)),
+            (_MOVE_LEASES, stretches(self.moved)),
             (_DROP_PAST, self.gone_past),
             (_PUT_PAST, self.past),
             (_DROP_RESOURCE, self.gone_resources),
@@ -191,10 +192,11 @@ class Store:
 
     def log_bytes(self) -> int:
         """How long the log is; it is as good as none when it cannot be seen."""
-        try:
-            return os.stat(self._log).st_size  # noqa: PTH116 - called often
-        except OSError:
-            return 0
+        return log.length(self._log)
+
+    def room(self) -> int:
+        """How much more there is room for, in bytes; none when that cannot be seen."""
+        return log.room(self._log)
 
     def flush(self) -> None:
         """Move what the log has now into the file, both flushed; others may write meanwhile. Blocks on the disk."""
@@ -221,6 +223,9 @@ class Store:
             self._folder = connect(self.path, "NORMAL")
         except (*UNREADABLE, OSError) as error:
             self._fail("cannot be opened", error)
+        # What was cut off the log may be the room that the file needs; if not, the next transaction says so.
+        with contextlib.suppress(StoreError):
+            self.fold()
 
     def close(self) -> None:
         """Safe twice. What could not be moved from the log into the file is there for the next start."""
@@ -282,30 +287,6 @@ class Store:
 
     def _fail(self, what: str, error: Exception) -> NoReturn:
         raise store_error(self.path, what, error) from error
-
-
-def _run(ids: list[tuple[int]]) -> list[tuple[int, int]]:
-    """The first and the last, when all between are there, too: as a rule what was granted together ends together."""
-    if len(ids) > 1 and max(ids)[0] - min(ids)[0] == len(ids) - 1:
-        return [(min(ids)[0], max(ids)[0])]
-    return []
-
-
-def _stretches(moved: list[tuple[Nanos, bool, bool, int]]) -> list[tuple[Nanos, bool, bool, int, int]]:
-    """Those that lie side by side and end alike, as one: what was granted to one client it keeps alive together."""
-    stretches: list[tuple[Nanos, bool, bool, int, int]] = []
-    deadline, orphaned, graced, first, last = -1, False, False, -1, -1
-    for row in moved:
-        if row[3] == last + 1 and row[0] == deadline and row[1] == orphaned and row[2] == graced:
-            last = row[3]
-            continue
-        if last >= 0:
-            stretches.append((deadline, orphaned, graced, first, last))
-        deadline, orphaned, graced, first = row
-        last = first
-    if last >= 0:
-        stretches.append((deadline, orphaned, graced, first, last))
-    return stretches
 
 
 def connect(path: Path, synchronous: str) -> sqlite3.Connection:
