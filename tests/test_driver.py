@@ -929,13 +929,12 @@ class TestStart:
         driver.pause_observers.append(lost.append)
 
         clock.time += 2 * LEASE
-        match first:
-            case "a timer":
-                clock.advance(0)
-            case "a step":
-                driver.reserve_ids(LeaseId(20))
-            case "a renewal":
-                assert driver.renew((LeaseId(1),))[0].state is LeaseState.RENEWED
+        if first == "a timer":
+            clock.advance(0)
+        elif first == "a step":
+            driver.reserve_ids(LeaseId(20))
+        elif first == "a renewal":
+            assert driver.renew((LeaseId(1),))[0].state is LeaseState.RENEWED
         driver.begin_to_beat()
 
         assert lost == [2 * LEASE]

@@ -19,7 +19,7 @@ from typing import Final, NoReturn
 
 from governor.core.types import Nanos
 from governor.process import boot
-from governor.store import log, schema
+from governor.store import log, place, schema
 from governor.store.errors import UNREADABLE, StoreError, store_error
 from governor.store.rows import (
     LEASE_COLUMNS,
@@ -112,6 +112,8 @@ class Store:
         self.path = folder / NAME
         self._log = folder / f"{NAME}-wal"
         self._flush = flush
+        # Which files these are, by their inodes; 0 is not known yet.
+        self._file = self._log_file = 0
         try:
             if not self.path.exists():
                 self._make()
@@ -119,6 +121,7 @@ class Store:
             self._begin_log(check=True)
             self._writer = self._opened(check=True)
             self._folder = connect(self.path, "NORMAL")
+            self._look_for_files()
         except (*UNREADABLE, OSError) as error:
             self._fail("cannot be opened", error)
 
@@ -138,6 +141,8 @@ class Store:
         """All of it, or nothing; raises StoreError."""
         writer = self._writer
         try:
+            if batch.stamp is not None:
+                self._look_for_files()
             statements = list(batch.statements())
             if len(statements) == 1 and len(statements[0][1]) == 1:
                 # On its own a statement is a transaction.
@@ -150,7 +155,7 @@ class Store:
                 else:
                     writer.executemany(statement, rows)
             writer.execute("COMMIT")
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             with contextlib.suppress(sqlite3.Error):
                 if writer.in_transaction:
                     writer.execute("ROLLBACK")
@@ -192,11 +197,11 @@ class Store:
 
     def log_bytes(self) -> int:
         """How long the log is; it is as good as none when it cannot be seen."""
-        return log.length(self._log)
+        return place.length(self._log)
 
     def room(self) -> int:
         """How much more there is room for, in bytes; none when that cannot be seen."""
-        return log.room(self._log)
+        return place.room(self._log)
 
     def flush(self) -> None:
         """Move what the log has now into the file, both flushed; others may write meanwhile. Blocks on the disk."""
@@ -224,8 +229,9 @@ class Store:
         except (*UNREADABLE, OSError) as error:
             self._fail("cannot be opened", error)
         # What was cut off the log may be the room that the file needs; if not, the next transaction says so.
-        with contextlib.suppress(StoreError):
+        with contextlib.suppress(StoreError, OSError):
             self.fold()
+            self._look_for_files()
 
     def close(self) -> None:
         """Safe twice. What could not be moved from the log into the file is there for the next start."""
@@ -243,9 +249,15 @@ class Store:
                 raise sqlite3.DatabaseError(found.problem)
         log.cut(self._log, found.committed)
 
+    def _look_for_files(self) -> None:
+        """Whoever removes them is not noticed by SQLite, and what it writes then is on nobody's record."""
+        self._file = place.same(self.path, self._file)
+        if self._log_file or self._log.exists():
+            self._log_file = place.same(self._log, self._log_file)
+
     def _opened(self, *, check: bool) -> sqlite3.Connection:
-        if not self.path.exists():  # SQLite would make a new one of it
-            raise FileNotFoundError(None, "it is gone", str(self.path))
+        # SQLite would make a new one of one that is gone.
+        self._file, self._log_file = place.same(self.path, self._file), 0
         connection = connect(self.path, "FULL" if self._flush else "OFF")
         try:
             # `log.read` relies on it: each page is written once in a transaction, a log over another cuts that one off.

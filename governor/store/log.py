@@ -54,23 +54,6 @@ def read(path: Path) -> Read:
         return _Reader(file, path.name, order, page, (first_salt, second_salt)).read((sums[0], sums[1]))
 
 
-def length(path: Path) -> int:
-    """In bytes; it is as good as none when it cannot be seen."""
-    try:
-        return os.stat(path).st_size  # noqa: PTH116 - called often
-    except OSError:
-        return 0
-
-
-def room(path: Path) -> int:
-    """How much longer it could become, in bytes; not at all when that cannot be seen."""
-    try:
-        found = os.statvfs(path)
-    except OSError:
-        return 0
-    return found.f_bavail * found.f_frsize
-
-
 def cut(path: Path, committed: int) -> None:
     """Cut off what a transaction left that came to nothing. Nobody may be writing. Raises OSError."""
     if committed and path.stat().st_size > committed:
