@@ -56,6 +56,8 @@ Answer = Granted | Denied
 BEAT: Final[Nanos] = SECOND
 FIRST_BEAT: Final[Nanos] = 250 * MILLISECOND
 PAUSED: Final[Nanos] = 250 * MILLISECOND
+# The same for a start, in which one step may be long, and comes when the one before it is done: from step to step.
+STARTS: Final[Nanos] = 2 * SECOND
 _NEVER: Final[Nanos] = 1 << 63
 
 
@@ -73,7 +75,7 @@ class Driver:
     """
 
     def __init__(self, engine: Engine, clock: Clock, *, beating: bool = True) -> None:
-        """``beating``: or else only from `begin_to_beat` on, so that a start that takes its time is no pause."""
+        """``beating``: or else only from `begin_to_beat` on; a start that takes its time is no pause until `STARTS`."""
         self._beating = beating
         self._engine = engine
         self._clock = clock
@@ -245,7 +247,11 @@ class Driver:
         if now > self._late_at:
             self._paused(now)
         self.stepped_at = now
-        return self._do(event, now)
+        effects = self._do(event, now)
+        if not self._beating:
+            # Nobody can be heard yet: leases must not end because a start stood still, or is endless.
+            self._late_at = now + STARTS
+        return effects
 
     def _do(self, event: Event, now: Nanos) -> list[Effect]:
         effects = self._engine.handle(event, now=now)
@@ -289,8 +295,11 @@ class Driver:
     # --- the heartbeat --------------------------------------------------------------------------------------
 
     def begin_to_beat(self) -> None:
-        """From now on the driver is meant to run at any time; what was before counts as no pause."""
-        self.stepped_at = now = self._clock.now()
+        """From now on the driver is meant to run at any time."""
+        now = self._clock.now()
+        if now > self._late_at:
+            self._paused(now)
+        self.stepped_at, self._late_at = now, _NEVER
         self._beating = True
         if self._beat is None and self._engine.live_leases:
             self._beat_in(FIRST_BEAT, now)

@@ -26,9 +26,12 @@ BLOCK: Final = 1_000_000
 HIGHEST: Final = 2**62 - 1
 
 # How long the log grows, in bytes, before it is moved into the file, and how much more of it there may be meanwhile: if
-# a disk is slower, those who want to write wait for it. After how many transactions it is looked at.
+# a disk is slower, those who want to write wait for it. After how many transactions it is looked at. Where there is
+# less room than that, each of them, and it is moved when it is as long as what is left: the file needs some to grow,
+# and one whose log has taken all of it stays as it is for ever. Nor is it worth while for less than so much.
 _LOG_BYTES: Final = 3_000_000
 _LOG_MORE: Final = 4_000_000
+_LOG_LEAST: Final = 32_000
 _LOOK: Final = 32
 # After a failure it is tried again, ever less often.
 _RETRY_S: Final = (0.1, 0.2, 0.5, 1.0)
@@ -71,8 +74,9 @@ class Journal:
         # The log is being moved into the file; nobody may write meanwhile.
         self._folding = False
         self._locked = False
-        self._look = _LOOK
-        self._fold_at = _LOG_BYTES
+        self._look = 1
+        # How long it was when it had been moved, or begun: somebody may be reading, which keeps it.
+        self._left = 0
         self._retries = 0
         self._retry: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -165,13 +169,18 @@ class Journal:
             self.reserved = taken.reserved
         self._look -= 1
         if not self._look:
-            self._look = _LOOK
-            log = self._store.log_bytes()
-            if not self._folding and log > self._fold_at:
-                self._folding = True
-                self._spawn(self._fold())
-            elif self._folding and log > self._fold_at + _LOG_MORE:
-                self._locked = not self._in_thread
+            self._look_at_log()
+
+    def _look_at_log(self) -> None:
+        room = max(_LOG_LEAST, self._store.room())
+        self._look = _LOOK if room > _LOG_BYTES else 1
+        grown = self._store.log_bytes() - self._left
+        most = min(_LOG_BYTES, room)
+        if not self._folding and grown > most:
+            self._folding = True
+            self._spawn(self._fold())
+        elif self._folding and grown > most + min(_LOG_MORE, room):
+            self._locked = not self._in_thread
 
     # --- when it fails --------------------------------------------------------------------------------------
 
@@ -257,8 +266,8 @@ class Journal:
         except StoreError as error:
             self.failed()
             _LOG.error("%s", error)
-        # Somebody may be reading, which keeps the log; it is not tried again before there is as much once more.
-        self._fold_at = _LOG_BYTES + self._store.log_bytes()
+        # It is not tried again before there is as much once more.
+        self._left = self._store.log_bytes()
         self._folding = self._locked = False
         if not self._in_thread and self._next is not None:
             waiting, self._next = self._next, None

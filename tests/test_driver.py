@@ -929,3 +929,66 @@ class TestHeart:
         rig.driver.drain()
 
         assert lost == []
+
+
+class TestStart:
+    """Until it is over nobody can be heard, and the driver does not beat."""
+
+    @staticmethod
+    def starting(clock: FakeClock) -> tuple[Driver, list[Effect]]:
+        """A driver that remembers a lease, and what happens to it from then on."""
+        specs = (spec("one", SemaphoreSpec(1)),)
+        former = Driver(Engine(first_id=LeaseId(1)), clock)
+        former.reserve_ids(LeaseId(10))
+        former.reconfigure(specs)
+        granted = former.ask(ONE, wait=0)
+        assert isinstance(granted, Granted)
+        held = former.held(granted.lease)
+        assert held is not None
+        former.close()
+        driver = Driver(Engine(first_id=LeaseId(11)), clock, beating=False)
+        driver.reconfigure(specs)
+        effects: list[Effect] = []
+        driver.observers.append(effects.extend)
+        driver.restore([held], [former.remember("one")], [])
+        return driver, effects
+
+    @pytest.mark.parametrize("first", ["a timer", "a step", "a renewal", "the end"])
+    async def test_a_start_that_stands_still_ends_nothing(self, first: str) -> None:
+        """Whatever comes first after it: leases end as much later."""
+        clock = FakeClock()
+        driver, effects = self.starting(clock)
+        lost: list[Nanos] = []
+        driver.pause_observers.append(lost.append)
+
+        clock.time += 2 * LEASE
+        if first == "a timer":
+            clock.advance(0)
+        elif first == "a step":
+            driver.reserve_ids(LeaseId(20))
+        elif first == "a renewal":
+            assert driver.renew((LeaseId(1),))[0].state is LeaseState.RENEWED
+        driver.begin_to_beat()
+
+        assert lost == [2 * LEASE]
+        clock.advance(LEASE - 1)
+        assert not any(isinstance(effect, LeaseEnded) for effect in effects)
+        clock.advance(1)
+        assert any(isinstance(effect, LeaseEnded) for effect in effects)
+        driver.close()
+
+    async def test_a_start_that_takes_its_time_is_no_pause(self) -> None:
+        """With very many leases a step may be long."""
+        clock = FakeClock()
+        driver, effects = self.starting(clock)
+        lost: list[Nanos] = []
+        driver.pause_observers.append(lost.append)
+        clock.time += 1900 * MS
+        driver.reserve_ids(LeaseId(20))
+        clock.time += 1900 * MS
+        driver.begin_to_beat()
+        clock.advance(SECOND)
+
+        assert lost == []
+        assert not any(isinstance(effect, LeaseEnded) for effect in effects)
+        driver.close()

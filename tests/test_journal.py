@@ -42,6 +42,14 @@ SPECS = (
 )
 
 
+class FailsWhenTold:
+    """A transaction that has begun, and fails."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.told = threading.Event()
+
+
 class Failing(Store):
     """A store whose disk can be full."""
 
@@ -55,6 +63,14 @@ class Failing(Store):
     # Whether the disk is only too full to write to; how often that was tried.
     reopens = False
     tries = 0
+    failing: "FailsWhenTold | None" = None
+    # How large the disk is, in bytes, if it is a small one.
+    size: int | None = None
+
+    def fails_when_told(self) -> "FailsWhenTold":
+        """The next transaction, and all after it."""
+        self.failing = FailsWhenTold()
+        return self.failing
 
     def write(self, batch: Batch) -> None:
         """As the real one, if there is room, and when it is let."""
@@ -62,10 +78,17 @@ class Failing(Store):
             self.at_it = True
             assert self.writing.wait(10)
         self.tries += 1
-        if self.full:
+        if self.failing is not None:
+            self.failing.reached.set()
+            self.full = self.failing.told.wait(10)
+        if self.full or not self.room():
             raise StoreError("the disk is full")
         self.writes += 1
         super().write(batch)
+
+    def room(self) -> int:
+        """What the log has left of a small disk."""
+        return super().room() if self.size is None else max(0, self.size - self.log_bytes())
 
     def flush(self) -> None:
         """As the real one, when it is let."""
@@ -350,6 +373,23 @@ async def test_whoever_renews_has_a_grace_each_time(runs: Runs) -> None:
     assert (rig.restarted.leases, rig.restarted.graced) == (1, 0)
 
 
+@pytest.mark.parametrize("size", [150_000, 500_000])
+async def test_the_log_never_takes_all_the_room_there_is(runs: Runs, size: int) -> None:
+    """On a small disk it is moved into the file sooner: one that cannot grow any more would keep its log for ever."""
+    rig = await runs.start()
+    rig.store.size = size
+    longest = 0
+    for _ in range(500):
+        lease = rig.take("many")
+        assert await rig.commit()
+        rig.driver.release((lease,))
+        assert await rig.commit()
+        longest = max(longest, rig.store.log_bytes())
+        await asyncio.sleep(0)
+
+    assert longest < 3 * size // 4
+
+
 async def test_none_remembers_ids_alone(runs: Runs) -> None:
     """Also what a daemon before it had written is forgotten after this one."""
     rig = await runs.start()
@@ -400,6 +440,46 @@ class TestFailure:
         lease = rig.take("one")
         assert await rig.commit()
         assert rig.ids() == [lease]
+
+    @pytest.mark.parametrize("durability", [Durability.PROCESS, Durability.POWER])
+    @pytest.mark.parametrize("name", ["one", "api"])
+    async def test_who_repeats_an_ask_is_told_no_more_than_who_asked(
+        self, runs: Runs, name: str, durability: Durability
+    ) -> None:
+        """Also while the transaction is under way that fails then: what is not on record is nobody's."""
+        rig = await runs.start(durability)
+        disk = rig.store.fails_when_told()
+        rig.take(name, "r1")
+        # In a thread, with `power`; otherwise both are in one transaction.
+        first = rig.driver.commit() if durability is Durability.POWER else None
+        if first is not None:
+            await asyncio.to_thread(disk.reached.wait, 10)
+        again = rig.ask(name, "r1")
+        assert isinstance(again, Granted)
+        assert again.repeated
+        second = rig.driver.commit() if first is not None else None
+        disk.told.set()
+        for done in (first, second) if first is not None else (rig.driver.commit(),):
+            assert not (done if isinstance(done, bool) or done is None else await done)
+
+        assert rig.driver.held(again.lease) is None
+        assert rig.driver.past(again.lease) is None
+        assert [each.available for each in rig.driver.snapshot().resources if each.name == name] == [
+            1 if name == "one" else 2
+        ]
+
+    async def test_who_repeats_an_ask_that_is_on_record_keeps_the_lease(self, runs: Runs) -> None:
+        """Whatever fails afterwards: somebody may have the answer already."""
+        rig = await runs.start()
+        lease = rig.take("one", "r1")
+        assert await rig.commit()
+        rig.store.full = True
+        assert rig.take("one", "r1") == lease
+        rig.take("many")
+
+        assert not await rig.commit()
+
+        assert rig.driver.held(lease) is not None
 
     async def test_whoever_waits_is_granted_when_it_works_again(self, runs: Runs) -> None:
         """And not before."""

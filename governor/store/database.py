@@ -19,7 +19,7 @@ from typing import Final, NoReturn
 
 from governor.core.types import Nanos
 from governor.process import boot
-from governor.store import log, schema
+from governor.store import log, place, schema
 from governor.store.errors import UNREADABLE, StoreError, store_error
 from governor.store.rows import (
     LEASE_COLUMNS,
@@ -31,6 +31,7 @@ from governor.store.rows import (
     past_of,
     resource_of,
 )
+from governor.store.stretches import run, stretches
 
 NAME: Final = "state.db"
 _LOG: Final = logging.getLogger("governor")
@@ -84,9 +85,9 @@ class Batch:
         if self.resources is not None:
             yield "DELETE FROM resource", [()]
         for statement, rows in (
-            (_DROP_LEASES, runs) if (runs := _run(self.gone)) else (_DROP_LEASE, self.gone),
+            (_DROP_LEASES, together) if (together := run(self.gone)) else (_DROP_LEASE, self.gone),
             (_PUT_LEASE, self.leases),
-            (_MOVE_LEASES, _stretches(self.moved)),
+            (_MOVE_LEASES, stretches(self.moved)),
             (_DROP_PAST, self.gone_past),
             (_PUT_PAST, self.past),
             (_DROP_RESOURCE, self.gone_resources),
@@ -111,6 +112,8 @@ class Store:
         self.path = folder / NAME
         self._log = folder / f"{NAME}-wal"
         self._flush = flush
+        # Which files these are, by their inodes; 0 is not known yet.
+        self._file = self._log_file = 0
         try:
             if not self.path.exists():
                 self._make()
@@ -118,6 +121,7 @@ class Store:
             self._begin_log(check=True)
             self._writer = self._opened(check=True)
             self._folder = connect(self.path, "NORMAL")
+            self._look_for_files()
         except (*UNREADABLE, OSError) as error:
             self._fail("cannot be opened", error)
 
@@ -144,6 +148,8 @@ class Store:
         """All of it, or nothing; raises StoreError."""
         writer = self._writer
         try:
+            if batch.stamp is not None:
+                self._look_for_files()
             statements = list(batch.statements())
             if len(statements) == 1 and len(statements[0][1]) == 1:
                 # On its own a statement is a transaction.
@@ -156,7 +162,7 @@ class Store:
                 else:
                     writer.executemany(statement, rows)
             writer.execute("COMMIT")
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             with contextlib.suppress(sqlite3.Error):
                 if writer.in_transaction:
                     writer.execute("ROLLBACK")
@@ -198,10 +204,11 @@ class Store:
 
     def log_bytes(self) -> int:
         """How long the log is; it is as good as none when it cannot be seen."""
-        try:
-            return os.stat(self._log).st_size  # noqa: PTH116 - called often
-        except OSError:
-            return 0
+        return place.length(self._log)
+
+    def room(self) -> int:
+        """How much more there is room for, in bytes; none when that cannot be seen."""
+        return place.room(self._log)
 
     def flush(self) -> None:
         """Move what the log has now into the file, both flushed; others may write meanwhile. Blocks on the disk."""
@@ -228,6 +235,10 @@ class Store:
             self._folder = connect(self.path, "NORMAL")
         except (*UNREADABLE, OSError) as error:
             self._fail("cannot be opened", error)
+        # What was cut off the log may be the room that the file needs; if not, the next transaction says so.
+        with contextlib.suppress(StoreError, OSError):
+            self.fold()
+            self._look_for_files()
 
     def close(self) -> None:
         """Safe twice. What could not be moved from the log into the file is there for the next start."""
@@ -245,9 +256,15 @@ class Store:
                 raise sqlite3.DatabaseError(found.problem)
         log.cut(self._log, found.committed)
 
+    def _look_for_files(self) -> None:
+        """Whoever removes them is not noticed by SQLite, and what it writes then is on nobody's record."""
+        self._file = place.same(self.path, self._file)
+        if self._log_file or self._log.exists():
+            self._log_file = place.same(self._log, self._log_file)
+
     def _opened(self, *, check: bool) -> sqlite3.Connection:
-        if not self.path.exists():  # SQLite would make a new one of it
-            raise FileNotFoundError(None, "it is gone", str(self.path))
+        # SQLite would make a new one of one that is gone.
+        self._file, self._log_file = place.same(self.path, self._file), 0
         connection = connect(self.path, "FULL" if self._flush else "OFF")
         try:
             # `log.read` relies on it: each page is written once in a transaction, a log over another cuts that one off.
@@ -289,30 +306,6 @@ class Store:
 
     def _fail(self, what: str, error: Exception) -> NoReturn:
         raise store_error(self.path, what, error) from error
-
-
-def _run(ids: list[tuple[int]]) -> list[tuple[int, int]]:
-    """The first and the last, when all between are there, too: as a rule what was granted together ends together."""
-    if len(ids) > 1 and max(ids)[0] - min(ids)[0] == len(ids) - 1:
-        return [(min(ids)[0], max(ids)[0])]
-    return []
-
-
-def _stretches(moved: list[tuple[Nanos, bool, bool, int]]) -> list[tuple[Nanos, bool, bool, int, int]]:
-    """Those that lie side by side and end alike, as one: what was granted to one client it keeps alive together."""
-    stretches: list[tuple[Nanos, bool, bool, int, int]] = []
-    deadline, orphaned, graced, first, last = -1, False, False, -1, -1
-    for row in moved:
-        if row[3] == last + 1 and row[0] == deadline and row[1] == orphaned and row[2] == graced:
-            last = row[3]
-            continue
-        if last >= 0:
-            stretches.append((deadline, orphaned, graced, first, last))
-        deadline, orphaned, graced, first = row
-        last = first
-    if last >= 0:
-        stretches.append((deadline, orphaned, graced, first, last))
-    return stretches
 
 
 def connect(path: Path, synchronous: str) -> sqlite3.Connection:

@@ -93,7 +93,10 @@ def test_every_sentence_says_what_to_do(reason: Reason) -> None:
         ),
         (
             Denial(Reason.DRAINING),
-            "governor: draining: it is about to end, so nobody waits in line any more; try again in 1s, or when it is back",
+            (
+                "governor: draining: it is about to end, so nobody waits in line any more; "
+                "try again in 1s, or when it is back"
+            ),
         ),
     ],
 )

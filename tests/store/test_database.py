@@ -265,9 +265,38 @@ class TestOtherFiles:
         """Under the running daemon: what it holds it would have to write, whole, into an empty one."""
         store.path.unlink()
 
-        with pytest.raises(StoreError, match=r"cannot be opened \(it is gone\)"):
+        with pytest.raises(StoreError, match=r"cannot be opened \(state.db is gone\)"):
             store.reopen()
         assert not store.path.exists()
+
+    @pytest.mark.parametrize("name", [NAME, f"{NAME}-wal"])
+    def test_a_file_that_is_taken_away_is_missed(self, store: Store, name: str) -> None:
+        """With the next sign of life: SQLite goes on writing into what no start will find."""
+        path = store.path.with_name(name)
+        store.write(Batch(leases=[lease_row(lease(1), graced=False)], stamp=1))
+        path.rename(path.with_suffix(".away"))
+
+        with pytest.raises(StoreError, match=rf"cannot be written \({name} is gone\)"):
+            store.write(Batch(stamp=2))
+
+        path.touch()
+        with pytest.raises(StoreError, match=rf"cannot be written \({name} is another file now\)"):
+            store.write(Batch(leases=[lease_row(lease(2), graced=False)], stamp=2))
+
+        path.with_suffix(".away").replace(path)
+        store.write(Batch(stamp=3))
+        store.reopen()
+        store.write(Batch(stamp=4))
+        assert [row.held.id for row in store.load().leases] == [1]
+
+    def test_another_file_in_its_place_is_not_written(self, store: Store, tmp_path: Path) -> None:
+        """Such as a copy of last week's: what is held now is not in it."""
+        copy = tmp_path / "copy"
+        copy.write_bytes(store.path.read_bytes())
+        copy.replace(store.path)
+
+        with pytest.raises(StoreError, match=r"cannot be opened \(state.db is another file now\)"):
+            store.reopen()
 
     def test_of_what_a_kill_left_half_made_nothing_is_used(self, tmp_path: Path) -> None:
         """The file appears whole."""
