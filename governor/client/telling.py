@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Final
 
 from governor.client.asks import Ask
 from governor.client.conversation import Answer, Conversation
+from governor.client.held import Held
 
 if TYPE_CHECKING:
     import asyncio
 
 _LOG: Final = logging.getLogger("governor.client")
+
+# Leases that are named in one line of the log.
+_FEW: Final = 5
 
 
 def tell(talk: Conversation) -> None:
@@ -31,9 +35,25 @@ def tell(talk: Conversation) -> None:
         _answer(talk, answers)
     if talk.keeping.losses:
         losses, talk.keeping.losses = talk.keeping.losses, []
+        _complain(losses)
         for held in losses:
-            _LOG.warning("lease %d on %s is lost: %s", held.id, ", ".join(n for n, _ in held.claims), held.why)
             _call(held.tell_loss)
+
+
+def _complain(losses: list[Held]) -> None:
+    """One line for each reason, however many leases are lost at once."""
+    by_why: dict[str, list[Held]] = {}
+    for held in losses:
+        by_why.setdefault(held.why, []).append(held)
+    for why, lost in by_why.items():
+        if len(lost) == 1:
+            (held,) = lost
+            _LOG.warning("lease %d on %s is lost: %s", held.id, ", ".join(n for n, _ in held.claims), why)
+        else:
+            # What each was for could make it a long line.
+            few = ", ".join(str(held.id) for held in lost[:_FEW])
+            more = f" and {len(lost) - _FEW:,} more" if len(lost) > _FEW else ""
+            _LOG.warning("%s leases are lost (%s%s): %s", f"{len(lost):,}", few, more, why)
 
 
 def _place(ask: Ask, told: Callable[[], None]) -> None:
