@@ -164,7 +164,7 @@ class Connection:
         assert stream is not None
         assert sock is not None
         if probe:
-            stream.ping()
+            stream.ping(now)
         while len(stream.out) + stream.stuck < _MOST_OUT:
             message = talk.next_message(now)
             if message is None:
@@ -195,7 +195,10 @@ class Connection:
         if not data:
             raise Ended(None, "the daemon closed the connection")
         talk.heard(now)
-        for message in stream.receive(data):
+        messages = stream.receive(data)
+        if stream.answered_at:
+            talk.knew_us(stream.answered_at)
+        for message in messages:
             try:
                 talk.hear(message, now)
             except ValueError as error:

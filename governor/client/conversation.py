@@ -8,6 +8,7 @@ At most `WINDOW` messages are under way that the daemon has not handled. What is
 next one, so that a busy program sends few large messages and a quiet one sends at once.
 """
 
+from collections import deque
 from collections.abc import Mapping
 from typing import Final, cast
 
@@ -24,7 +25,7 @@ from governor.process import Process
 from governor.v1 import governor_pb2 as pb
 
 WINDOW: Final = 3
-# Nothing was heard for so long while something depends on the daemon: it is asked for a sign of life.
+# Nothing that was sent since then was answered while something depends on the daemon: it is asked for a sign of life.
 PROBE: Final = SECOND
 # Nothing at all for so long: this connection is given up.
 SILENCE: Final = 8 * SECOND
@@ -68,13 +69,19 @@ class Conversation:
         # Whether anything has come over this connection.
         self._mute = True
         self._sent = self._handled = 0
-        # When the daemon was last heard of, and when this connection was begun.
+        # When each of those under way was sent, oldest first, and the first one of this connection.
+        self._sent_at: deque[int] = deque()
+        self._hello_at = 0
+        # When anything last came, and when this connection was begun.
         self._heard_at = self._began_at = 0
+        # When what was answered last had been sent. What comes may have lain unread, or have been long on its way, so
+        # nothing else says how long the daemon has known us for sure.
+        self._known_at = 0
         # The same, on a stream on which it had greeted us: whoever sends us away knows no lease of ours.
         self._assured_at = 0
-        # That, before what is being read now came.
-        self._before = 0
-        self._probed = False
+        # When it was last asked for a sign of life, which is under way until something is answered that was sent no
+        # earlier; 0 while it was not, on this connection.
+        self._probed_at = 0
         self._places_at = NEVER
 
     # --- what the program wants ---------------------------------------------------------------------------------
@@ -122,8 +129,9 @@ class Conversation:
         self._open = self._mute = True
         self._welcome = False
         self._sent = self._handled = 0
+        self._sent_at.clear()
         self._began_at = now
-        self._probed = False
+        self._probed_at = 0
 
     def disconnected(self, now: int) -> None:
         """The stream is gone. What had no answer is said again on the next one."""
@@ -172,8 +180,10 @@ class Conversation:
         if not (first or places or asks or self._cancels or self.keeping.wants_to_speak(now)):
             return None
         self._sent += 1
+        self._sent_at.append(now)
         parts: list[bytes] = []
         if first:
+            self._hello_at = now
             self._hello.held[:] = self.keeping.greet(self._sent, now)
             parts.append(pb.SessionRequest(hello=self._hello).SerializeToString())
         if self._cancels:
@@ -201,16 +211,19 @@ class Conversation:
     # --- from the daemon ----------------------------------------------------------------------------------------
 
     def heard(self, now: int) -> None:
-        """Some sign of life came."""
-        # A process that was stopped finds what came meanwhile. Nothing says how old it is, so what the daemon may have
-        # taken for abandoned by now is lost, whatever is read next.
+        """Something came, which may be old."""
+        # What is over by now is lost, whatever is read next: whoever looks at the clock has seen that it is.
         self.keeping.look(now, self._assured_at, connected=self._welcome)
-        self._before = self._assured_at
         self._heard_at = now
         self._mute = False
+
+    def knew_us(self, since: int) -> None:
+        """The daemon has read what was sent at ``since``: so it knew us then, and has heard us since."""
+        if since <= self._known_at:
+            return
+        self._known_at = since
         if self._welcome:
-            self._assured_at = now
-        self._probed = False
+            self._assured_at = since
 
     def hear(self, message: bytes, now: int) -> None:
         """Take in one message. Raises ValueError when it is none."""
@@ -222,14 +235,15 @@ class Conversation:
 
     def _hear(self, said: pb.SessionResponse, now: int) -> None:
         if said.handled:
-            self._handled = said.handled
+            self._done(said.handled)
             self._patience.kept_up_at = now
         if said.HasField("welcome"):
             self._hello.resume = said.welcome.session
+            # In this order, for whoever looks at it from another thread.
+            self._assured_at = max(self._known_at, self._hello_at)
             self._welcome = True
             told = said.welcome.process if said.welcome.HasField("process") else None
             self.process = told and Process(told.boot, told.pid_namespace, told.pid, told.started)
-            self._assured_at = self._heard_at
             self._patience.trouble = ""
             self.keeping.welcomed(said.welcome)
         for granted in said.grants:
@@ -242,12 +256,23 @@ class Conversation:
         if said.HasField("notice") and said.notice.stopping:
             self.keeping.stopping()
 
+    def _done(self, handled: int) -> None:
+        """So many of our messages are."""
+        since = 0
+        while self._sent_at and self._handled < handled:
+            self._handled += 1
+            since = self._sent_at.popleft()
+        self._handled = handled
+        self.knew_us(since)
+
     def _granted(self, granted: pb.SessionGrant, now: int) -> None:
         # What is unopened of it is bytes, whatever its type says.
         lease_id, terms = self._grants.read(cast("bytes", granted.lease))
         ask = self._asks.pop(granted.op, None)
         if ask is None:
             return  # given up meanwhile; the daemon takes it back when it reads so
+        if ask.sent_at > self._known_at:
+            self.knew_us(ask.sent_at)
         length, waited = terms.length, terms.waited
         claims = terms.claims if ask.adopt else ask.shape.claims
         outlives = self.keeping.outlives(granted)
@@ -257,9 +282,7 @@ class Conversation:
             # one that was sent twice we do not know since when it waited: a keep-alive makes its deadline firm.
             firm = not (waited and ask.repeated)
             since = ask.sent_at + waited if firm else now
-            # It may have lain unread. But who answers has heard of us since the ask was sent.
-            heard_at = self._before if self._before > ask.sent_at else ask.sent_at  # noqa: FURB136 - `max` is a call
-            self.keeping.hold(held, length, since=since, firm=firm, heard_at=heard_at, now=now)
+            self.keeping.hold(held, length, since=since, firm=firm, heard_at=self._assured_at, now=now)
         self.answers.append((ask, held))
 
     def _refused(self, refusal: pb.SessionRefusal, now: int) -> None:
@@ -318,6 +341,10 @@ class Conversation:
 
     # --- time ---------------------------------------------------------------------------------------------------
 
+    def ours_until(self, held: Held) -> int:
+        """Until when a lease that is held is ours if nothing more is heard; for any thread."""
+        return self.keeping.ours_until(held, self._assured_at, connected=self._welcome)
+
     def next_deadline(self) -> int | None:
         """When `tick` must be called next, or a message may be due."""
         may_speak = self._may_speak()
@@ -325,7 +352,7 @@ class Conversation:
         if may_speak:
             at = min(at, self._places_at)
         if self._open and self.busy:
-            at = min(at, max(self._heard_at, self._began_at) + (SILENCE if self._probed else PROBE))
+            at = min(at, self._silent_at() if self._known_at < self._probed_at else self._probe_at())
         return None if at >= NEVER else at
 
     def tick(self, now: int) -> tuple[bool, bool]:
@@ -336,10 +363,15 @@ class Conversation:
                 self._answer(ask, why)
         if not self._open or not self.busy:
             return False, False
-        silent = now - max(self._heard_at, self._began_at)
-        if silent >= SILENCE:
+        if now >= self._silent_at():
             return False, True
-        if silent >= PROBE and not self._probed:
-            self._probed = True
+        if self._known_at >= self._probed_at and now >= self._probe_at():
+            self._probed_at = now
             return True, False
         return False, False
+
+    def _probe_at(self) -> int:
+        return max(self._known_at, self._began_at) + PROBE
+
+    def _silent_at(self) -> int:
+        return max(self._heard_at, self._began_at) + SILENCE

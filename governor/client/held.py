@@ -87,6 +87,11 @@ class Held:
                 return
             watcher()
 
+    def lose(self, reason: str) -> None:
+        """It is ours no more, and whoever holds it does not know yet."""
+        self.reason = reason
+        self.state = State.LOST  # only now, since others look at it
+
     def extend(self, since: int) -> None:
         """The daemon counts its length from ``since`` or later."""
         if self.length is not None:

@@ -53,8 +53,8 @@ class Keeping:
         self._missed_at = NEVER
         # When this stream's hello was said; 0 while it was not, and when it was answered.
         self._hello_at = 0
-        # Nothing is lost before this; it may be too early, never too late.
-        self._look_at = NEVER
+        # Nothing is lost before this; it may be too early, never too late. Any thread may look at it.
+        self.look_at = NEVER
 
     def __len__(self) -> int:
         return len(self._held)
@@ -67,7 +67,7 @@ class Keeping:
     @property
     def next_loss(self) -> int:
         """Nothing is lost before this; `NEVER` while nothing can be."""
-        return self._look_at if self._held else NEVER
+        return self.look_at if self._held else NEVER
 
     # --- what the program does ----------------------------------------------------------------------------------
 
@@ -75,7 +75,8 @@ class Keeping:
         """Give it back; safe in any state."""
         if self._held.get(held.id) is held:
             del self._held[held.id]
-            held.state = State.RELEASED
+            if held.state is State.HELD:
+                held.state = State.RELEASED
             self._unsaid[held.id] = held
 
     def release_all(self) -> None:
@@ -123,7 +124,7 @@ class Keeping:
         self._keeping.append((number, now))
         self._hello_at = now
         self._missed_at = min(self._missed_at, now + NOTICED)
-        self._look_at = min(self._look_at, now + NOTICED)
+        self.look_at = min(self.look_at, now + NOTICED)
         for held in list(islice(self._held.values(), _MOST_CLAIMED, None)):
             # The daemon takes back what is not claimed, and would say no more of it.
             del self._held[held.id]
@@ -173,7 +174,7 @@ class Keeping:
 
     def stopping(self) -> None:
         """The daemon has said that it ends, and that it takes nobody for gone any more."""
-        self._gone, self._look_at = True, 0
+        self._gone, self.look_at = True, 0
 
     def hear(self, said: pb.SessionResponse) -> None:
         """Take in what a message says of leases; its grants are told one by one, by `hold`."""
@@ -210,8 +211,8 @@ class Keeping:
         if until <= now:
             self._give_up(held)
             return
-        if until < self._look_at:  # noqa: PLR1730 - `min` is a call
-            self._look_at = until
+        if until < self.look_at:  # noqa: PLR1730 - `min` is a call
+            self.look_at = until
         if length < self._shortest:
             self._set_pace(shortest=length)
         # Not from now: the answer may have been long on its way, and a third of its length must be left for the next.
@@ -226,6 +227,7 @@ class Keeping:
             if held is not None and self._keeping:
                 _, since = self._keeping[0]
                 held.shorten(result.remaining.ToNanoseconds(), since)
+                self.look_at = 0
                 self._set_pace(shortest=min(self._shortest, held.length or NEVER))
                 self._keep_at = min(self._keep_at, since + self._period)
             return
@@ -247,7 +249,7 @@ class Keeping:
         if since is not None:
             for held in self._held.values():
                 held.extend(since)
-            self._look_at = 0
+            self.look_at = 0
 
     def disconnected(self, now: int) -> None:
         """The stream is gone."""
@@ -258,36 +260,37 @@ class Keeping:
         if self._hello_at:
             self._missed_at = min(self._missed_at, self._hello_at)
             self._hello_at = 0
-        self._look_at = now
+        self.look_at = now
 
     def died(self, now: int, heard_at: int) -> None:
         """The process of the daemon that welcomed us last is dead, and our stream to it is gone.
 
         What it let live until now it can end no more: that lives on, and by the grace longer, when the next one begins.
         """
-        self._look_at = now
+        self.look_at = now
         self.look(now, heard_at, connected=False)
         for held in self._held.values():
             held.spare(self._until(held, heard_at), self._grace)
         for given in self._unsaid.values():
             given.spare(given.until, self._grace)
-        self._gone, self._look_at = True, now
+        self._gone, self.look_at = True, now
 
     # --- time ---------------------------------------------------------------------------------------------------
 
     def next_deadline(self, *, may_speak: bool) -> int:
         """When `look` must be called or, if one may speak, something has to be said; `NEVER` when not at all."""
-        return min(self._look_at, self._keep_at if may_speak and self._held else NEVER)
+        return min(self.look_at, self._keep_at if may_speak and self._held else NEVER)
 
     def look(self, now: int, heard_at: int, *, connected: bool) -> None:
         """Those past their deadline are lost, and so are those that the daemon may have taken for abandoned."""
-        if now < self._look_at:
+        if now < self.look_at:
             return
         first, shortest = NEVER, NEVER
-        alone = heard_at + (NOTICED if connected else 0)
+        alone = _alone(heard_at, connected=connected)
         for held in list(self._held.values()):
             until = self._until(held, alone)
-            if until <= now:
+            # Somebody who looked at the clock may have been told that it is lost.
+            if until <= now or held.state is State.LOST:
                 self._give_up(held)
                 continue
             first = min(first, until)
@@ -301,8 +304,12 @@ class Keeping:
                     del given[held.id]
                 else:
                     first = min(first, held.ends_at)
-        self._look_at = first
+        self.look_at = first
         self._set_pace(shortest=shortest)
+
+    def ours_until(self, held: Held, heard_at: int, *, connected: bool) -> int:
+        """Until when `look` leaves it ours if nothing more is heard; for any thread."""
+        return self._until(held, _alone(heard_at, connected=connected))
 
     def _until(self, held: Held, alone: int) -> int:
         """Until when a lease is ours for sure, of which whoever granted it may have taken us for gone at ``alone``."""
@@ -317,8 +324,14 @@ class Keeping:
 
     def _lose(self, held: Held, reason: str) -> None:
         if held.state is State.HELD:  # and not just given back, which is on its way to us
-            held.state, held.reason = State.LOST, reason
+            held.lose(reason)
+        if held.state is State.LOST:
             self.losses.append(held)
+
+
+def _alone(heard_at: int, *, connected: bool) -> int:
+    """When the daemon may have taken us for gone, at the earliest."""
+    return heard_at + (NOTICED if connected else 0)
 
 
 def _relied_on(outlives: int | None) -> int:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Outcome = Literal["ok", "broken", "unknown"]
 
+# For what is done for each lease.
+_HELD: Final = State.HELD
 _OUTCOMES: Final = {"unknown": pb.OUTCOME_UNSPECIFIED, "ok": pb.OUTCOME_OK, "broken": pb.OUTCOME_BROKEN}
 
 
@@ -32,7 +34,7 @@ class Lease:
 
     Example:
         >>> with gov.acquire("orders-db") as lease:
-        ...     print(lease.member.id, lease.permits, lease.remaining > 20, lease.lost)
+        ...     print(lease.member.id, lease.permits, lease.remaining > 4, lease.lost)
         primary 1 True False
     """
 
@@ -83,24 +85,26 @@ class Lease:
     def remaining(self) -> float | None:
         """Seconds for which it is safe to rely on it if nothing more is heard of the daemon; 0 when it is over.
 
-        None when nothing was lent: permits of a rate limit are spent, not lent.
+        The end of its length, or what `on_disconnect` leaves of it when the daemon takes us for gone, whichever is
+        sooner; if the connection is seen to break, that begins at once. None when nothing was lent: permits of a rate
+        limit are spent, not lent.
         """
         held = self._held
         if held is None or held.length is None:
             return None
         if held.state is not State.HELD:
             return 0.0
-        return max(0.0, (held.until - time.monotonic_ns()) / SECOND)
+        return max(0.0, (self._link.ours_until(held) - time.monotonic_ns()) / SECOND)
 
     @property
     def lost(self) -> bool:
         """Whether it ended before it was given back: stop working on what it was for."""
-        return self._held is not None and self._held.state is State.LOST
+        return self._held is not None and self._is_lost(self._held)
 
     @property
     def ended(self) -> bool:
         """Whether it was given back, detached or lost."""
-        return self._held is not None and self._held.state is not State.HELD
+        return self._held is not None and (self._is_lost(self._held) or self._held.state is not State.HELD)
 
     def check(self) -> None:
         """Raise `LeaseLost` if it is lost: for long work, between two steps.
@@ -111,7 +115,7 @@ class Lease:
             ...         lease.check()
         """
         held = self._held
-        if held is not None and held.state is State.LOST:
+        if held is not None and self._is_lost(held):
             names = ", ".join([name for name, _ in held.claims])
             raise LeaseLost(f"lease {held.id} on {names} is lost: {held.why}", lease=held.id, reason=held.reason)
 
@@ -173,6 +177,17 @@ class Lease:
         if self._held is not None:
             self._held.watchers = None
 
+    def _is_lost(self, held: Held) -> bool:
+        """Also when its time is over and nobody has noticed: after a stop, the thread may run later than we do."""
+        if held.state is _HELD:
+            # Most are well within their time, and one look at the clock says so.
+            now = time.monotonic_ns()
+            link = self._link
+            if now < link.keeping.look_at or held.length is None or now < link.ours_until(held):
+                return False
+            held.lose("unreachable")
+        return held.state is State.LOST
+
     def _enter(self) -> None:
         """Raise, if it is over: the block would run without a permit."""
         self.check()
@@ -182,7 +197,7 @@ class Lease:
     def leave(self, error: BaseException | None) -> None:
         """The end of a block, which an ``error`` may have ended. Raises LeaseLost."""
         held = self._held
-        if held is None or held.state is not State.LOST:
+        if held is None or not self._is_lost(held):
             try:
                 self._give_back(pb.OUTCOME_UNSPECIFIED)
             except BaseException:

@@ -72,6 +72,8 @@ class Link:
             labels=self.labels,
             address=str(self.address),
         )
+        # Of which others may look at what is said to be for any thread.
+        self.keeping = self._talk.keeping
         self._connection = Connection(self.address, self._version, self._talk, self._hand_in)
 
     # --- for any thread -----------------------------------------------------------------------------------------
@@ -88,6 +90,10 @@ class Link:
             return False
         self.submit(work)
         return True
+
+    def ours_until(self, held: Held) -> int:
+        """Until when a lease is ours if nothing more is heard of the daemon."""
+        return self._talk.ours_until(held)
 
     def give_up(self, ask: Ask) -> None:
         """Nobody waits for this ask any more: whatever it was granted, or is being granted, goes back."""
@@ -163,7 +169,7 @@ class Link:
             if end is not None:
                 with contextlib.suppress(OSError):
                     os.close(end.detach())
-        self._talk.keeping.disown()
+        self.keeping.disown()
         self._start_afresh()
 
     def _give_all_back(self, talk: Conversation) -> None:

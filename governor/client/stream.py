@@ -14,6 +14,7 @@ from h2.events import (
     ConnectionTerminated,
     DataReceived,
     Event,
+    PingAckReceived,
     ResponseReceived,
     StreamEnded,
     StreamReset,
@@ -80,6 +81,8 @@ class Stream:
         # What the windows do not let out yet.
         self._waiting = bytearray()
         self._ended: Ended | None = None
+        # When the last ping was sent, and the last one that was answered; 0 while none was.
+        self._pinged_at = self.answered_at = 0
 
     @property
     def stuck(self) -> int:
@@ -91,10 +94,11 @@ class Stream:
         self._waiting += b"\0" + len(message).to_bytes(4, "big") + message
         self._push()
 
-    def ping(self) -> None:
-        """Ask for a sign of life, which comes as data like any other."""
+    def ping(self, now: int) -> None:
+        """Ask for a sign of life. The answer repeats when it was asked for, however long it lies unread."""
         try:
-            self._http.ping(b"governor")
+            self._http.ping(now.to_bytes(8, "big"))
+            self._pinged_at = now
         except H2Error as error:
             raise Ended(None, str(error)) from error
         self.out += self._http.data_to_send()
@@ -150,6 +154,8 @@ class Stream:
             self._received += event.data
             if event.flow_controlled_length:
                 self._http.acknowledge_received_data(event.flow_controlled_length, self._id)
+        elif isinstance(event, PingAckReceived):
+            self.answered_at = min(int.from_bytes(event.ping_data, "big"), self._pinged_at)
         elif isinstance(event, (ResponseReceived, TrailersReceived)):
             return _status(event.headers)
         elif isinstance(event, StreamEnded):

@@ -30,7 +30,8 @@ class Stream:
     """One connection: what is under way in it both ways."""
 
     up: deque[bytes] = field(default_factory=deque)
-    down: deque[bytes] = field(default_factory=deque)
+    # Messages, and answers to pings by when those were sent.
+    down: deque[bytes | int] = field(default_factory=deque)
     alive: bool = True
     # When the daemon finds out that it is not.
     noticed_at: int = FOR_EVER
@@ -42,9 +43,13 @@ class Stream:
     def cut(self, noticed_at: int) -> None:
         """Nothing gets through any more, and what was under way is lost."""
         if self.alive:
-            self.alive, self.noticed_at = False, noticed_at
-            self.up.clear()
+            self.break_off(noticed_at)
             self.down.clear()
+
+    def break_off(self, noticed_at: int) -> None:
+        """The same, but what has arrived can still be read."""
+        self.alive, self.noticed_at = False, noticed_at
+        self.up.clear()
 
 
 @dataclass(eq=False)
@@ -176,7 +181,7 @@ class Daemon:
         """Do the next message of a stream; all that it is the answer to leaves as one."""
         before = len(stream.down)
         self._hear(stream)
-        answers = list(stream.down)[before:]
+        answers = [answer for answer in list(stream.down)[before:] if isinstance(answer, bytes)]
         while len(stream.down) > before:
             stream.down.pop()
         stream.down.append(b"".join(answers))

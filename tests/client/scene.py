@@ -54,7 +54,7 @@ class Scene:
         for _ in range(10_000):
             probe, _ = self.tick()
             if probe and alive:
-                self.talk.heard(self.now)
+                self.pong(self.now)
             said += self.said()
             at = self.talk.next_deadline()
             assert at is None or at > self.now, "there is nothing to do, and it would be done again and again"
@@ -108,6 +108,11 @@ class Scene:
     def release(self, held: Held) -> None:
         """As leaving a block does it."""
         self.talk.keeping.release(held)
+
+    def pong(self, since: int) -> None:
+        """The answer to a ping that was sent then comes, now."""
+        self.talk.heard(self.now)
+        self.talk.knew_us(since)
 
     # --- the connection ------------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from tests.client.conftest import Run
 from tests.e2e.client import Client as Raw
 from tests.e2e.conftest import Connect, Start
 from tests.e2e.process import BOUND, Daemon, until
+from tests.proxy import Proxy
 
 YAML = """
 defaults: {on_disconnect: 2s}
@@ -371,6 +372,30 @@ def test_a_program_that_was_stopped_knows_what_it_lost(daemon: Daemon, me: Raw, 
         borrower.send_signal(signal.SIGCONT)
         assert borrower.stdout.readline().startswith("lost: ")
         assert me.counts("brief") == (1, 0)
+
+
+def test_a_program_that_was_stopped_does_not_take_what_lies_unread_for_a_sign_of_life(
+    daemon: Daemon, proxy: Proxy, me: Raw, run: Run
+) -> None:
+    """Its connection broke while it could not know of it, and somebody else has the permit. It need not be told so."""
+    waited_for = me.acquire("brief").id
+    borrower = run("borrower", proxy.address, "one", "brief")
+    assert borrower.stdout is not None
+    assert borrower.stdout.readline() == "held\n"
+    until(lambda: me.counts("brief") == (1, 1), "it waits for something else")
+    borrower.send_signal(signal.SIGSTOP)
+    me.release(waited_for)
+    until(lambda: len(_granted(proxy)) == 2, "that is granted, unread")
+    end = proxy.down.cut(lambda _: True)
+    me.release(_granted(proxy)[1])
+    end.wait()
+    with Client(daemon.address) as gov, gov.acquire("one", wait=BOUND):
+        borrower.send_signal(signal.SIGCONT)
+        assert borrower.stdout.readline() == "lost: unreachable\n"
+
+
+def _granted(proxy: Proxy) -> list[int]:
+    return [granted.lease.id for said in tuple(proxy.down.passed) for granted in said.grants]
 
 
 def test_a_program_that_ends_has_given_all_back(daemon: Daemon, me: Raw, run: Run) -> None:

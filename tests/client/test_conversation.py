@@ -752,8 +752,8 @@ def test_silence_is_probed_and_then_no_connection() -> None:
     assert scene.tick() == (False, True)
 
 
-def test_any_sign_of_life_is_one() -> None:
-    """The answer to a ping, or a message."""
+def test_who_answers_each_ping_is_asked_again_a_second_later() -> None:
+    """For as long as anything depends on it."""
     scene = Scene()
     scene.greeted()
     ask = scene.ask(wait=60)
@@ -762,7 +762,7 @@ def test_any_sign_of_life_is_one() -> None:
     for _ in range(20):
         scene.wait(1)
         assert scene.tick() == (True, False)
-        scene.talk.heard(scene.now)
+        scene.pong(scene.now)
 
 
 def test_the_beginning_of_a_connection_counts_for_its_silence_alone() -> None:

@@ -1,5 +1,7 @@
 """Leases in a client's hands: until when they are relied on, how they are kept, given back, let go and lost."""
 
+from itertools import pairwise
+
 import pytest
 
 from governor.client.asks import SECOND
@@ -34,7 +36,7 @@ def keep_alives(scene: Scene, seconds: float) -> list[float]:
             scene.hear(kept_alive(), handled(scene.talk._sent))
         probe, _ = scene.tick()
         if probe:
-            scene.talk.heard(scene.now)
+            scene.pong(scene.now)
         at = scene.talk.next_deadline()
         scene.now = end if at is None else min(end, max(at, scene.now + 1))
     return said
@@ -142,6 +144,20 @@ def test_a_lease_may_have_another_length_from_a_renewal_on() -> None:
     assert held.length == 3 * SECOND
     assert remaining(scene, held) <= 2.7
     assert len(keep_alives(scene, 9)) >= 8
+
+
+def test_a_lease_that_became_short_is_lost_in_time() -> None:
+    """Also if the daemon says later that the message is done which renewed it, or never."""
+    scene = Scene()
+    scene.greeted()
+    held = scene.held(length=30)
+    scene.run(10.05)
+    scene.hear(renewed(1, 0.5))
+    scene.run(0.39, alive=False)
+    assert scene.lost == []
+
+    scene.run(0.02, alive=False)
+    assert scene.lost == [held]
 
 
 def test_a_length_told_with_the_welcome_counts_from_the_hello() -> None:
@@ -616,6 +632,165 @@ def test_a_grant_that_was_long_in_coming_is_ours() -> None:
     held = scene.answer(ask)
     assert isinstance(held, Held)
     assert held.state is State.HELD
+
+
+@pytest.mark.parametrize("broken", [True, False], ids=["and the connection broke", "and nothing else happened"])
+def test_what_lay_unread_is_as_old_as_what_it_answers(broken: bool) -> None:  # noqa: FBT001
+    """The daemon knew us when it was sent, and nobody knows whether it has since: we may have been stopped, or late."""
+    scene = Scene()
+    scene.greeted(on_disconnect=2)
+    ask = scene.ask(wait=60)
+    scene.said()
+    scene.hear(queued(ask), handled(2))
+    gone = scene.held(1, length=60)
+    scene.run(0.5)
+    scene.ask()
+    assert scene.said()
+    number = scene.talk._sent
+    scene.wait(5)
+    scene.hear(granted(ask, 2, 60, waited=0.5), handled(number))
+    late = scene.answer(ask)
+    assert isinstance(late, Held)
+    if broken:
+        scene.break_off()
+    scene.tick()
+    assert scene.lost == ([gone, late] if broken else [])
+
+    # Sent 0.5 s after the lease was asked for, so 4 s of patience and 1.8 s of grace began then.
+    scene.run(0.79, alive=False)
+    assert scene.lost == ([gone, late] if broken else [])
+    scene.run(0.02, alive=False)
+    assert scene.lost == [gone, late]
+
+
+def test_who_was_late_asks_for_a_sign_of_life_at_once() -> None:
+    """What it read says too little; the answer is there long before anything is lost."""
+    scene = Scene()
+    scene.greeted(on_disconnect=2)
+    scene.held(1, length=60)
+    pinged = scene.now
+    scene.wait(5)
+    scene.pong(pinged)
+    assert scene.tick() == (True, False)
+    scene.pong(scene.now)
+    assert scene.tick() == (False, False)
+    scene.run(30)
+
+    assert scene.lost == []
+
+
+def test_signs_of_life_are_asked_for_a_second_apart_at_least() -> None:
+    """However late and in whatever order answers come: a daemon does not put up with more."""
+    scene = Scene()
+    scene.greeted()
+    held = scene.held(1, length=60)
+    pinged: list[int] = []
+    for _ in range(20):
+        scene.wait(0.9)
+        scene.ask()
+        (*_, number) = [scene.talk._sent for _ in scene.said()]
+        for _ in range(20):
+            scene.wait(0.05)
+            if scene.tick()[0]:
+                pinged.append(scene.now)
+        scene.hear(handled(number))
+        if scene.tick()[0]:
+            pinged.append(scene.now)
+        if pinged:
+            scene.pong(pinged[-1])
+
+    assert len(pinged) > 10
+    assert all(after - before >= SECOND for before, after in pairwise(pinged))
+    assert held.state is State.HELD
+
+
+def test_what_the_daemon_says_by_itself_does_not_say_that_it_hears_us() -> None:
+    """Whoever hears but is not heard is taken for gone as well: he asks, and without an answer he is."""
+    scene = Scene()
+    scene.greeted(on_disconnect=2)
+    ask = scene.ask(wait=60)
+    held = scene.held(1, length=60)
+    scene.answers()
+    for _ in range(5):
+        scene.run(1, alive=False)
+        scene.hear(queued(ask))
+    assert scene.lost == []
+    scene.run(0.79, alive=False)
+    assert scene.lost == []
+
+    scene.run(0.02, alive=False)
+    assert scene.lost == [held]
+
+
+def test_a_grant_says_that_its_ask_was_read() -> None:
+    """Which it may say before it says how many messages are done; nothing else was heard for long."""
+    scene = Scene()
+    scene.greeted(on_disconnect=2)
+    scene.wait(60)
+    ask = scene.ask()
+    scene.said()
+    scene.hear(granted(ask, 1, 30))
+    scene.tick()
+
+    assert scene.lost == []
+    assert isinstance(held := scene.answer(ask), Held)
+    assert scene.talk.ours_until(held) == scene.now + round(5.8 * SECOND)
+
+
+def test_whoever_looks_at_the_clock_is_told_what_will_be_lost_then() -> None:
+    """Whatever becomes of the connection: it is the instant at which the lease is lost if nothing is heard."""
+    for lease in (
+        {"length": 60.0},
+        {"length": 3.0},
+        {"length": 60.0, "keeps": True},
+        {"length": 60.0, "on_disconnect": 0.5},
+    ):
+        for broken in (False, True):
+            scene = Scene()
+            scene.greeted(on_disconnect=2)
+            scene.run(10)
+            held = scene.held(1, **lease)  # type: ignore[arg-type]
+            scene.run(0.4)
+            if broken:
+                scene.break_off()
+            until = scene.talk.ours_until(held)
+            scene.now = until - 1
+            scene.tick()
+            assert (held.state, scene.talk.keeping.look_at <= until) == (State.HELD, True), (lease, broken)
+
+            scene.now = until
+            assert scene.talk.keeping.look_at <= scene.now
+            scene.tick()
+            assert scene.lost == [held], (lease, broken)
+
+
+def test_who_was_told_that_it_is_lost_is_believed() -> None:
+    """By the clock, an instant before an answer that would have saved it: it is told as lost, and goes back."""
+    scene = Scene()
+    scene.greeted()
+    held = scene.held(1, length=3)
+    (message,) = scene.run(1)
+    assert message.keep_alive
+    held.lose("unreachable")
+    scene.hear(kept_alive(), handled(scene.talk._sent))
+    scene.tick()
+
+    assert scene.lost == [held]
+    (message,) = scene.said()
+    assert list(message.releases) == [1]
+
+
+def test_who_was_told_that_it_is_lost_is_so_when_all_is_given_back() -> None:
+    """A program that ends just then has lost it all the same."""
+    scene = Scene()
+    scene.greeted()
+    held = scene.held(1)
+    held.lose("unreachable")
+    scene.talk.give_all_back()
+
+    assert held.state is State.LOST
+    (message,) = scene.said()
+    assert list(message.releases) == [1]
 
 
 def test_whoever_does_not_greet_us_keeps_no_lease() -> None:

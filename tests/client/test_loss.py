@@ -5,11 +5,13 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Final
 
 import pytest
 
 from governor import AsyncClient, AsyncLease, Client, Lease, LeaseLost, UsageError
+from governor.client.conversation import Conversation
 from tests.e2e.client import Client as Raw
 from tests.e2e.process import BOUND, Daemon, until
 
@@ -47,6 +49,41 @@ def test_a_lost_lease_is_told_in_every_way(gov: Client, me: Raw) -> None:
     assert (lost.value.lease, lost.value.reason) == (lease.id, "released")
     assert str(lost.value) == f"lease {lease.id} on one is lost: released"
     until(lambda: told == [lease], "the callback was called, once")
+
+
+@pytest.mark.parametrize("how", ["leaving", "checking", "looking", "an error"])
+def test_a_lease_that_is_over_is_lost_also_before_the_thread_has_noticed(gov: Client, me: Raw, how: str) -> None:
+    """A process that was stopped goes on with any of its threads: whoever asks has the clock. It is told once."""
+    told: list[Lease] = []
+    stalled, gate = threading.Event(), threading.Event()
+    lease = gov.acquire("one", lease=0.5, on_loss=told.append)
+
+    def stall(_: Conversation) -> None:
+        stalled.set()
+        gate.wait(SOON)
+
+    gov._settings.link.submit(stall)
+    assert stalled.wait(SOON)
+    assert not lease.lost
+    until(lambda: lease.remaining == 0, "its time is over")
+    with pytest.raises((LeaseLost, ZeroDivisionError)) as lost, ExitStack() as block:
+        block.push(lease)  # it was entered when it was still ours
+        if how == "checking":
+            lease.check()
+        elif how == "looking":
+            assert (lease.lost, lease.ended) == (True, True)
+        elif how == "an error":
+            _ = 1 / 0
+    assert not told
+    if how == "an error":
+        assert lost.value.__notes__ == [f"lease {lease.id} was lost meanwhile: unreachable"]
+    else:
+        assert str(lost.value) == f"lease {lease.id} on one is lost: unreachable"
+    assert (lease.lost, lease.ended, lease.remaining) == (True, True, 0.0)
+
+    gate.set()
+    until(lambda: told == [lease], "the thread has noticed, and told it once")
+    until(lambda: me.counts("one") == (0, 0), "it is back")
 
 
 def test_a_callback_may_block_and_fail(gov: Client, me: Raw) -> None:
@@ -184,6 +221,27 @@ async def test_a_loss_cancels_nobody_after_the_block(daemon: Daemon, me: Raw) ->
         lose(me, lease)
         lease.release()
         await _has_been_told(gov)
+
+
+async def test_a_task_that_has_found_out_by_the_clock_is_not_cancelled_for_it(daemon: Daemon) -> None:
+    """Leaving its block has told it; the client's thread notices later, when the task is at something else."""
+    stalled, gate = threading.Event(), threading.Event()
+
+    def stall(_: Conversation) -> None:
+        stalled.set()
+        gate.wait(SOON)
+
+    async with AsyncClient(daemon.address) as gov:
+        with pytest.raises(LeaseLost) as lost:
+            async with gov.acquire("one", lease=0.5, on_loss="cancel") as lease:
+                gov._settings.link.submit(stall)
+                until(
+                    lambda: stalled.is_set() and lease.remaining == 0, "its time is over, and the thread stands still"
+                )
+        assert (lost.value.lease, lost.value.reason) == (lease.id, "unreachable")
+        gate.set()
+        await _has_been_told(gov)
+        assert lease.lost
 
 
 async def test_a_loss_before_anybody_watches_is_told(daemon: Daemon, me: Raw) -> None:

@@ -2,7 +2,8 @@
 
 The laws, of which the first is what all of it is for:
 
-- What the client says is held, the daemon has lent to nobody else; but for what an operator takes away.
+- What the client says is held, the daemon has lent to nobody else; but for what an operator takes away. The same goes
+  for what it would say by the clock alone, to one who asks before its thread has run.
 - While everything works, nothing is lost; nor when the daemon dies, and is back within what it promised.
 - Every ask is answered once.
 - What the daemon lends to this client, the client holds, once all is heard: nothing is kept alive that nobody knows of.
@@ -168,9 +169,16 @@ class Machine(RuleBasedStateMachine):
 
     def _listen(self) -> None:
         if self.stream is not None and self.stream.down:
-            self.talk.heard(self.now)
-            self.talk.hear(self.stream.down.popleft(), self.now)
+            self._read(self.stream)
             self._drive()
+
+    def _read(self, stream: Stream) -> None:
+        self.talk.heard(self.now)
+        said = stream.down.popleft()
+        if isinstance(said, int):
+            self.talk.knew_us(said)
+        else:
+            self.talk.hear(said, self.now)
 
     @rule()
     def converse(self) -> None:
@@ -220,6 +228,29 @@ class Machine(RuleBasedStateMachine):
         """Nothing gets through any more, and nobody is told: the daemon notices it by our silence."""
         assert self.stream is not None
         self.stream.cut(self.now + NOTICED)
+
+    @precondition(lambda self: self.stream is not None and self.stream.alive)
+    @rule(heard=st.booleans(), before=pauses, after=pauses)
+    def strand(self, heard: bool, before: int, after: int) -> None:  # noqa: FBT001
+        """The client's process is stopped, and its connection breaks meanwhile; what came before lies unread."""
+        stream = self.stream
+        assert stream is not None
+        while heard and stream.up:
+            self.daemon.hear(stream)
+        if heard:
+            stream.down.append(self.now)  # it had just asked for a sign of life
+        self._stop(before)
+        if stream.alive:
+            stream.break_off(self.now)
+        # No clock tells of that: whoever asks now must have the thread look first.
+        self.now += after
+        self.daemon.pass_until(self.now)
+        while stream.down:
+            self._read(stream)
+        self._hang_up()
+        for _ in range(6):
+            self._pass(SECOND // 3)
+            self.what_is_held_is_lent_to_nobody_else()
 
     def _hang_up(self) -> None:
         assert self.stream is not None
@@ -324,9 +355,16 @@ class Machine(RuleBasedStateMachine):
     @rule(pause=st.one_of(pauses, nearly))
     def oversleep(self, pause: int) -> None:
         """The client's process is stopped meanwhile, or its machine is busy."""
+        self._stop(pause)
+        self._drive()
+
+    def _stop(self, pause: int) -> None:
+        """Nobody runs but the daemon, and then whoever asks first what is still held."""
         self.now += pause
         self.daemon.pass_until(self.now)
-        self._drive()
+        for held in self.held:
+            if held.id not in self.daemon.excused and self.now < self.talk.ours_until(held):
+                assert held.state is not State.HELD or held.id not in self.daemon.ended, f"lease {held.id} has ended"
 
     def _pass(self, pause: int, *, connected: bool = False) -> None:
         """So much time. ``connected``: and nothing goes wrong in it."""
@@ -366,7 +404,10 @@ class Machine(RuleBasedStateMachine):
                 assert self.stream is not None
                 self._hang_up()
             if probe and self.stream is not None and self.stream.alive:
-                self.talk.heard(self.now)
+                # Answered at once, but behind what lies unread.
+                self.stream.down.append(self.now)
+                if len(self.stream.down) == 1:
+                    self._read(self.stream)
             while (message := self.talk.next_message(self.now)) is not None:
                 assert self.stream is not None
                 if self.stream.alive:

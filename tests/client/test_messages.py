@@ -188,10 +188,10 @@ def test_everything_at_once_over_a_bad_connection(proxy: Proxy, me: Raw) -> None
 
 def test_a_late_grant_is_no_longer_than_it_was(proxy: Proxy, me: Raw) -> None:
     """Its time began when it was granted: what it took to come is gone."""
-    holder = me.acquire("one")
+    holder = me.acquire("kept")
     with Client(proxy.address) as gov, ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(gov.acquire, "one", wait=BOUND, lease=10)
-        until(lambda: me.counts("one") == (1, 1), "somebody waits")
+        waiting = pool.submit(gov.acquire, "kept", wait=BOUND, lease=10)
+        until(lambda: me.counts("kept") == (1, 1), "somebody waits")
         proxy.down.delay(0.5, has_grant)
         me.release(holder.id)
         with waiting.result(SOON) as lease:

@@ -1,7 +1,7 @@
 """One call with messages both ways, against an HTTP/2 peer without a socket."""
 
 import pytest
-from hyperframe.frame import GoAwayFrame
+from hyperframe.frame import GoAwayFrame, PingFrame
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -156,13 +156,30 @@ def test_a_ping_of_the_daemon_is_answered_at_once() -> None:
 
 
 def test_a_ping_of_ours_reaches_the_daemon() -> None:
-    """And its answer is data like any other."""
+    """And its answer says when it was sent, however late it comes, and whatever else has been sent since."""
     stream, peer = connected()
-    stream.ping()
+    assert stream.answered_at == 0
+    stream.ping(1 << 61)
+    peer.listen()
+    answer = peer.take()
+    stream.ping((1 << 61) + 5)
     peer.listen()
 
-    assert peer.pings == [b"governor"]
+    assert peer.pings == [(1 << 61).to_bytes(8, "big"), ((1 << 61) + 5).to_bytes(8, "big")]
+    assert stream.receive(answer) == []
+    assert stream.answered_at == 1 << 61
     assert peer.tell() == []
+    assert stream.answered_at == (1 << 61) + 5
+
+
+@pytest.mark.parametrize("words", [b"\xff" * 8, b"\0" * 8])
+def test_the_answer_to_a_ping_that_nobody_sent_is_of_no_other_time(words: bytes) -> None:
+    """Neither of one to come, nor of one when there was no connection."""
+    stream, _ = connected()
+    stream.ping(7)
+    assert stream.receive(PingFrame(0, opaque_data=words, flags=["ACK"]).serialize()) == []
+
+    assert stream.answered_at <= 7
 
 
 # --- ends ---------------------------------------------------------------------------------------------------------
@@ -284,7 +301,7 @@ def test_after_an_end_nothing_can_be_said(how: str) -> None:
         stream.send(b"x")
     if how == "go_away":
         with pytest.raises(Ended):
-            stream.ping()
+            stream.ping(1)
 
 
 def test_another_server_is_told_from_a_daemon() -> None:

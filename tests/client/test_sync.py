@@ -18,6 +18,7 @@ semaphores:
   one: {permits: 1}
   two: {permits: 2}
   five: {permits: 5}
+  kept: {permits: 1, on_disconnect: keep}
   crowd: {permits: 3, max_waiters: 1000}
   brief: {permits: 1, max_lease: 10s}
 pools:
@@ -106,10 +107,20 @@ def test_the_fence_rises(gov: Client) -> None:
 
 def test_a_lease_says_how_long_it_is_safe(gov: Client) -> None:
     """The length that was asked for, less a margin."""
-    with gov.acquire("one", lease=10) as lease:
+    with gov.acquire("one", lease=5) as lease:
         assert lease.remaining is not None
-        assert 8 < lease.remaining <= 9
+        assert 3.5 < lease.remaining <= 4.5
     assert lease.remaining == 0
+
+
+def test_a_lease_is_no_longer_safe_than_who_is_cut_off_may_rely_on_it(gov: Client) -> None:
+    """The daemon takes us for gone 4 s after it heard of us, and the lease outlives that by 2 s, less a margin."""
+    with gov.acquire("one", lease=30) as lease:
+        assert lease.remaining is not None
+        assert 4.8 < lease.remaining <= 5.8
+    with gov.acquire("kept", lease=30) as lease:
+        assert lease.remaining is not None
+        assert 28 < lease.remaining <= 29
 
 
 def test_permits_of_a_rate_limit_are_spent(gov: Client) -> None:
@@ -335,7 +346,7 @@ def test_a_lease_outlives_its_block(gov: Client, me: Raw) -> None:
     with gov.adopt(lease_id) as adopted:
         assert (adopted.id, adopted.claims) == (lease_id, {"one": 1})
         assert adopted.remaining is not None
-        assert adopted.remaining > 15
+        assert adopted.remaining > 4.8
     until(lambda: me.counts("one") == (0, 0), "it is back")
 
 
