@@ -13,7 +13,7 @@ import time
 from typing import Final
 
 from tests.faults.campaign import run
-from tests.faults.harms import HARMS, UNMENDED, why_no_mount
+from tests.faults.harms import HARMS, why_no_mount
 
 # So many rounds are of one campaign, between which programs and state begin anew.
 _ROUNDS: Final = 10
@@ -23,7 +23,7 @@ def main() -> int:
     """Campaign after campaign; a line of each."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("--rounds", type=int, default=100, help="of each harm (%(default)d)")
-    parser.add_argument("--harm", choices=[*HARMS, *UNMENDED], action="append", help="this one only; may be repeated")
+    parser.add_argument("--harm", choices=[*HARMS], action="append", help="this one only; may be repeated")
     parser.add_argument("--seed", type=int, help="of the first campaign (chance)")
     parser.add_argument("--repeat", action="store_true", help="the same seed in each campaign")
     arguments = parser.parse_args()
@@ -43,7 +43,7 @@ def main() -> int:
 
 def _campaign(name: str, seed: int, rounds: int) -> bool:
     began = time.monotonic()
-    outcome = run(name, seed, [{**HARMS, **UNMENDED}[name]] * rounds)
+    outcome = run(name, seed, [HARMS[name]] * rounds)
     took = time.monotonic() - began
     seen = outcome.seen
     print(

@@ -184,14 +184,12 @@ HARMS: Final[dict[str, Harm]] = {
     "stop": stop,
     "freeze": freeze,
     "programs": freeze_programs,
+    "strand": strand,
     "cut": cut,
     "fill": fill,
     "damage": damage,
     "anything": anything,
 }
-# Not among the others as long as they have a finding that nobody has mended: a program that was stopped reads what its
-# connection brought before it broke, takes that for a sign of life of now, and relies on its leases for 1.8 s more.
-UNMENDED: Final[dict[str, Harm]] = {"strand": strand}
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.faults.campaign import Outcome, run
-from tests.faults.harms import Harm, cut, damage, fill, freeze, freeze_programs, kill, stop, why_no_mount
+from tests.faults.harms import Harm, cut, damage, fill, freeze, freeze_programs, kill, stop, strand, why_no_mount
 
 SEED = 1 if os.environ.get("CI") else random.randrange(10**6)
 WHY_NOT = why_no_mount()
@@ -38,7 +38,7 @@ def test_nothing_is_forgotten_when_the_daemon_is_killed() -> None:
 
 def test_nothing_is_forgotten_whatever_else_is_done() -> None:
     """A restart, a frozen daemon, frozen programs, connections that break, a byte that the disk has changed."""
-    outcome = judged("others", [stop, freeze, freeze_programs, cut, damage])
+    outcome = judged("others", [stop, freeze, freeze_programs, strand, cut, damage])
 
     assert outcome.daemons > 2
 
