@@ -153,7 +153,10 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Give back what is held, and hang up; waits for half a second at most. The next ask begins anew."""
-        await asyncio.to_thread(self._settings.link.close)
+        link = self._settings.link
+        # Before the thread is told to end: what was given back just now must not begin another one.
+        link.flush(asyncio.get_running_loop())
+        await asyncio.to_thread(link.close)
 
     async def __aenter__(self) -> Self:
         return self

@@ -106,11 +106,15 @@ class Link:
         gathered = self._gathered.get(loop)
         if gathered is None:
             gathered = self._gathered[loop] = []
-            loop.call_soon(self._flush, loop)
+            loop.call_soon(self.flush, loop)
         gathered.append(work)
 
-    def _flush(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.inbox.extend(self._gathered.pop(loop, ()))
+    def flush(self, loop: asyncio.AbstractEventLoop) -> None:
+        """What this turn of an event loop has asked for so far goes now, if that is anything."""
+        gathered = self._gathered.pop(loop, None)
+        if gathered is None:
+            return  # it went earlier
+        self.inbox.extend(gathered)
         if self._asleep or self._thread is None:
             self._wake()
 

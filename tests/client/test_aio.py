@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import Final
@@ -298,3 +298,21 @@ async def test_closing_tells_those_who_wait(gov: AsyncClient, me: Raw) -> None:
     assert lease.ended
     assert me.counts("one") == (0, 0)
     assert time.monotonic() - closed < SOON
+
+
+async def test_what_is_given_back_just_before_the_end_begins_no_new_thread(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client is closed in another thread, which may be quicker than the event loop's next turn."""
+
+    async def quicker(close: Callable[[float], None]) -> None:
+        close(BOUND)
+
+    monkeypatch.setattr(asyncio, "to_thread", quicker)
+    gov = AsyncClient(daemon.address)
+    lease = await gov.acquire("one")
+    lease.release()
+    await gov.close()
+    await asyncio.sleep(0)
+
+    assert gov._settings.link._thread is None
