@@ -279,6 +279,9 @@ class Journal:
             self._retry.cancel()
         while self._tasks:
             await asyncio.wait(self._tasks)
+        if self._leases_too and self.broken:
+            # What was given back and renewed meanwhile is told by nobody else: there may be room by now.
+            await self._try_again()
         if self._leases_too and not self.broken:
             done = self._write(beat=True)
             if not isinstance(done, bool):

@@ -603,6 +603,23 @@ class TestFailure:
 
         assert rig.driver.held(lease) is not None
 
+    async def test_the_end_tries_once_more(self, runs: Runs) -> None:
+        """What was given back while nothing could be written is given back for the next daemon as well."""
+        rig = await runs.start()
+        lease = rig.take("one")
+        assert await rig.commit()
+        rig.store.full = True
+        rig.driver.release((lease,))
+        await rig.commit()
+        assert rig.journal.broken
+
+        rig.store.full = False
+        rig.driver.close()
+        await rig.journal.close()
+        runs.last = None
+
+        assert (await runs.start()).ids() == []
+
     async def test_or_it_goes_on(self, runs: Runs) -> None:
         """If the operator would rather have that; with the disk back, all of it is on record."""
         rig = await runs.start(on_error=OnStoreError.CONTINUE)
