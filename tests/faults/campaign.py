@@ -48,7 +48,8 @@ def run(
     keep: bool = True,
 ) -> Outcome:
     """A round of each of these harms, under a name of the whole. ``head`` and ``module`` as of a `Scene`."""
-    head = head or f"restart_grace: {('1s', '1s', '5s')[seed % 3]}\n"
+    if head is None:
+        head = f"restart_grace: {('1s', '1s', '5s')[seed % 3]}\ndurability: {('process', 'power')[seed // 3 % 2]}\n"
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="governor-")))
         if fill in harms:
