@@ -197,6 +197,10 @@ class Driver:
         """When each of these that lives ends, and whether that is as one whose holder is gone."""
         return self._engine.deadlines(leases)
 
+    def lease_of(self, client: str, request_id: str) -> LeaseId | None:
+        """The live lease that this client's request id stands for."""
+        return self._engine.lease_of(client, request_id)
+
     def past(self, lease: LeaseId) -> Past | None:
         """What a lease was that has ended, if a request id still stands for it."""
         return self._engine.past(lease)

@@ -199,11 +199,19 @@ class Session:
             else:
                 self._driver.abandon(known[0])
         late.discard(0)
-        if late and self._leases:
-            granted = tuple([lease for lease, held in self._leases.items() if held[0] in late])
-            if granted:
-                self._disown(granted)
-                self._driver.release(granted, settled=True)
+        granted = self._granted_to(late)
+        if granted:
+            self._disown(granted)
+            self._driver.release(granted, settled=True)
+
+    def _granted_to(self, ops: set[int]) -> tuple[LeaseId, ...]:
+        """The leases of these asks: its own, and nobody's, which a daemon before us granted as it died."""
+        granted = [lease for lease, held in self._leases.items() if held[0] in ops] if ops else []
+        for op in ops:
+            lease = self._driver.lease_of(self.client, self._prefix + str(op))
+            if lease is not None and lease not in self._owners:
+                granted.append(lease)
+        return tuple(granted)
 
     def release(self, leases: tuple[LeaseId, ...], outcome: Outcome = Outcome.UNKNOWN) -> None:
         """Give back. Whose lease it is does not matter: whoever knows its id may."""

@@ -15,6 +15,7 @@ from typing import Final, cast
 from google.protobuf.message import DecodeError
 
 from governor.client.asks import SECOND, Ask
+from governor.client.cancels import Cancels
 from governor.client.errors import GovernorError, LeaseLost, NotGranted, Unavailable
 from governor.client.grants import Grants, Unopened
 from governor.client.held import Held, State
@@ -30,7 +31,6 @@ PROBE: Final = SECOND
 # Nothing at all for so long: this connection is given up.
 SILENCE: Final = 8 * SECOND
 _PLACES: Final = SECOND
-_MOST_CANCELS: Final = 5_000
 # The statuses of a refusal that no repetition changes: INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED, OUT_OF_RANGE,
 # UNAUTHENTICATED. Of an adoption, NOT_FOUND and FAILED_PRECONDITION say that the lease is no more.
 _FOR_GOOD: Final = frozenset({3, 5, 7, 11, 16})
@@ -60,7 +60,7 @@ class Conversation:
         # By op: every ask that has no answer yet.
         self._asks: dict[int, Ask] = {}
         self._unsaid = Unsaid()
-        self._cancels: list[int] = []
+        self._cancels = Cancels()
         self._grants = Grants()
         # Who welcomed us last, as far as it told.
         self.process: Process | None = None
@@ -137,8 +137,7 @@ class Conversation:
         """The stream is gone. What had no answer is said again on the next one."""
         self._open = False
         self._sent = self._handled = 0
-        # What they were for left the line with the stream.
-        self._cancels.clear()
+        self._cancels.disconnected()
         again = [ask for ask in self._asks.values() if ask.message]
         for ask in again:
             ask.message = 0
@@ -177,7 +176,7 @@ class Conversation:
         first = self._sent == 0
         places = self._to_be_placed(now)
         asks = self._unsaid.skip()
-        if not (first or places or asks or self._cancels or self.keeping.wants_to_speak(now)):
+        if not (first or places or asks or self._cancels.unsaid or self.keeping.wants_to_speak(now)):
             return None
         self._sent += 1
         self._sent_at.append(now)
@@ -186,9 +185,7 @@ class Conversation:
             self._hello_at = now
             self._hello.held[:] = self.keeping.greet(self._sent, now)
             parts.append(pb.SessionRequest(hello=self._hello).SerializeToString())
-        if self._cancels:
-            parts.append(pb.SessionRequest(cancels=self._cancels[:_MOST_CANCELS]).SerializeToString())
-            del self._cancels[:_MOST_CANCELS]
+        self._cancels.say(parts, self._sent)
         self.keeping.say(parts, self._sent, now)
         self._unsaid.say(parts, self._sent, now)
         if places:
@@ -263,6 +260,7 @@ class Conversation:
             self._handled += 1
             since = self._sent_at.popleft()
         self._handled = handled
+        self._cancels.handled(handled)
         self.knew_us(since)
 
     def _granted(self, granted: pb.SessionGrant, now: int) -> None:
@@ -334,8 +332,8 @@ class Conversation:
         if ask.message and ask.adopt:
             # Not given back: it is as if nobody had tried, and whoever tries again finds it.
             self.keeping.let_go(ask.adopt)
-        elif ask.message:
-            self._cancels.append(ask.op)
+        elif ask.message or ask.repeated:
+            self._cancels.add(ask.op)
         else:
             self._unsaid.tidy(len(self._asks))
 
@@ -358,6 +356,7 @@ class Conversation:
     def tick(self, now: int) -> tuple[bool, bool]:
         """Do what is due: whether to ask for a sign of life, and whether to give this connection up."""
         self.keeping.look(now, self._assured_at, connected=self._welcome)
+        self._cancels.look(now, greeted=self._welcome)
         if now >= self._patience.look_at:
             for ask, why in self._patience.look(self._asks.values(), now, greeted=self._welcome):
                 self._answer(ask, why)

@@ -117,6 +117,11 @@ class Engine:
             draining=self._draining,
         )
 
+    def lease_of(self, client: str, request_id: str) -> LeaseId | None:
+        """The live lease that this client's request id stands for."""
+        known = self._lending.register.of_request(client, request_id)
+        return known.id if isinstance(known, Lease) and known.end is None and known.deadline is not None else None
+
     def held(self, lease_id: LeaseId) -> Held | None:
         """What a lease is, as of the last step; None when it does not live."""
         return restart.held(self._lending, lease_id)

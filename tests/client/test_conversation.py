@@ -521,21 +521,47 @@ def test_a_daemon_that_drains_is_away_for_whoever_waits_for_one() -> None:
     assert [each.op for each in again.acquires] == [patient.op]
 
 
-def test_cancels_are_not_said_on_another_connection() -> None:
-    """What they were for left the line with the stream, and what was granted is not claimed."""
+def test_who_gave_up_is_told_on_the_next_connection_too() -> None:
+    """A daemon that died may have granted it just before; it is said until it is heard, and not for ever."""
     scene = Scene()
     scene.greeted()
-    ask = scene.ask(wait=30)
+    said, late = scene.ask(wait=30), scene.ask(wait=30)
     scene.said()
-    scene.talk.cancel(ask)
+    scene.talk.cancel(said)
+    (cancel,) = scene.said()
+    assert list(cancel.cancels) == [said.op]
     scene.break_off()
-    assert not scene.busy()
+    scene.talk.cancel(late)
+    assert scene.busy()
 
-    scene.ask()
     scene.connect()
     (first,) = scene.said()
-    assert list(first.cancels) == []
+    assert list(first.cancels) == [said.op, late.op]
     assert list(first.hello.held) == []
+    assert list(first.acquires) == []
+    scene.hear(handled(1))
+    assert not scene.busy()
+
+
+def test_nobody_looks_for_a_daemon_for_ever_to_tell_it_that_he_gave_up() -> None:
+    """A minute; and of very many the last ones."""
+    scene = Scene()
+    scene.greeted()
+    asks = [scene.ask(wait=30) for _ in range(12_000)]
+    while scene.said():
+        scene.hear(handled(scene.talk._sent))
+    scene.break_off()
+    for ask in asks:
+        scene.talk.cancel(ask)
+    scene.talk.tick(scene.now)
+    assert len(scene.talk._cancels._unsaid) == 10_000
+    scene.wait(59)
+    scene.talk.tick(scene.now)
+    assert scene.busy()
+    scene.wait(1)
+    scene.talk.tick(scene.now)
+
+    assert not scene.busy()
 
 
 def test_an_ask_that_is_repeated_has_what_is_left_of_its_wait() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from governor import Client, Lease
+from governor import Client, Lease, Unavailable
 from governor.client.witness import Witness
 from governor.process import Process, this, watch
 from tests.e2e.conftest import Connect, Start
@@ -98,6 +98,25 @@ def test_a_daemon_that_ends_is_waited_for_by_all(start: Start) -> None:
         assert not any(lease.lost for lease in leases)
         for lease in leases:
             lease.release()
+
+
+def test_what_was_given_up_while_nobody_was_there_is_nobodys(start: Start) -> None:
+    """The daemon died when the grant was on record and its answer was not heard; the next one gives it to others."""
+    daemon = start(YAML)
+    with Proxy(daemon.address) as proxy, Client(proxy.address) as gov:
+        lost = proxy.down.cut(lambda said: bool(said.grants))
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(gov.acquire, "one", wait=1)
+            lost.wait()
+            proxy.refuse_new()
+            daemon.kill()
+            with pytest.raises(Unavailable):
+                asked.result(BOUND)
+        daemon = start(YAML)
+        assert daemon.metric("governor_permits_in_use", resource="one") == 1
+        proxy.forward_to(daemon.address)
+        proxy.accept_new()
+        until(lambda: daemon.metric("governor_permits_in_use", resource="one") == 0, "it was taken back")
 
 
 # --- cut off from a daemon that lives -----------------------------------------------------------------------------

@@ -35,6 +35,20 @@ def test_a_lease_is_shown_with_its_present_deadline() -> None:
     assert play.engine.held(lease) == replace(held, deadline=61 * SECOND)
 
 
+def test_a_request_id_leads_to_the_lease_that_lives() -> None:
+    """Not to one that has ended, that was only spent, or that is another client's; nor to who waits."""
+    play = Play(semaphore("db", 1, lease=10 * SECOND), rate_limit("api", (1, SECOND, 1)))
+    lease = play.lease(play.ask("db", client="ann", request_id="r"))
+    play.ask("db", client="ann", request_id="waits")
+    play.ask("api", client="ann", request_id="spent")
+
+    assert play.engine.lease_of("ann", "r") == lease
+    for client, request_id in (("bob", "r"), ("ann", "waits"), ("ann", "spent"), ("ann", "other")):
+        assert play.engine.lease_of(client, request_id) is None
+    play.release(lease)
+    assert play.engine.lease_of("ann", "r") is None
+
+
 def test_a_renewal_that_does_not_say_takes_nothing_away() -> None:
     """Neither from one that says how long, nor when a reload has made the longest lease shorter."""
     play = Play(semaphore("db", 2, lease=10 * SECOND))
