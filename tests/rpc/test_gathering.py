@@ -68,6 +68,11 @@ class Calls:
             loop.hand += 0.0011
         return await asyncio.gather(*answers)
 
+    async def crowd(self, count: int) -> None:
+        """So many together, for long enough that they are known to be one."""
+        for _ in range(100):
+            await self.together(count)
+
 
 def hand_loop() -> HandLoop:
     """The running one."""
@@ -148,8 +153,7 @@ def test_who_is_waited_for_in_vain_is_waited_for_a_millisecond() -> None:
         loop = hand_loop()
         record = Record()
         calls = Calls(record)
-        for _ in range(100):
-            await calls.together(4)
+        await calls.crowd(4)
         assert record.written[-1] == 4
         alone = asyncio.ensure_future(calls.call())
         await turns()
@@ -172,8 +176,7 @@ def test_after_a_crowd_one_alone_is_soon_served_at_once_again() -> None:
     async def work() -> None:
         loop = hand_loop()
         calls = Calls(Record())
-        for _ in range(1000):
-            await calls.together(16)
+        await calls.crowd(16)
         before = loop.hand
         for _ in range(100):
             await calls.together(1)
@@ -190,8 +193,7 @@ def test_what_cannot_be_written_is_told_to_all_of_a_group() -> None:
     async def work() -> None:
         record = Record()
         calls = Calls(record)
-        for _ in range(100):
-            await calls.together(4)
+        await calls.crowd(4)
         record.good = False
 
         assert await calls.together(4) == [False] * 4
@@ -205,8 +207,7 @@ def test_a_group_waits_for_a_log_that_is_being_moved() -> None:
     async def work() -> None:
         record = Record()
         calls = Calls(record)
-        for _ in range(100):
-            await calls.together(4)
+        await calls.crowd(4)
         record.locked = hand_loop().create_future()
         both = [asyncio.ensure_future(calls.call()) for _ in range(2)]
         await turns()
@@ -229,8 +230,7 @@ def test_a_call_that_is_cancelled_leaves_its_group_to_the_others() -> None:
         loop = hand_loop()
         record = Record()
         calls = Calls(record)
-        for _ in range(100):
-            await calls.together(4)
+        await calls.crowd(4)
         first, second = asyncio.ensure_future(calls.call()), asyncio.ensure_future(calls.call())
         await turns()
 
@@ -252,8 +252,7 @@ def test_what_is_on_record_already_needs_no_group() -> None:
     async def work() -> None:
         record = Record()
         calls = Calls(record)
-        for _ in range(100):
-            await calls.together(4)
+        await calls.crowd(4)
         before = list(record.written)
 
         assert calls.gathering.commit() is True
