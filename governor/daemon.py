@@ -12,15 +12,15 @@ import contextlib
 import errno
 import logging
 import os
-import signal
 from collections.abc import Callable, Coroutine, Sequence
 from math import inf
 from pathlib import Path
+from signal import SIGHUP, SIGINT, SIGTERM, Signals
 from typing import Any, Final
 
 import governor.http
 import governor.rpc
-from governor import __version__, descriptors, garbage, logs
+from governor import __version__, descriptors, garbage, logs, signals
 from governor.clock import LoopClock, unix_seconds
 from governor.config import DEFAULT, Config, ConfigError, load
 from governor.core.effects import Effect, Reconfigured, ReconfigureRefused
@@ -61,6 +61,7 @@ def run(path: Path | None, state: Path | None) -> int:
 
     ``path``: the config file, None for the embedded default. ``state``: a state folder instead of the config's.
     """
+    signals.hold((SIGTERM, SIGINT, SIGHUP))
     log = logs.start()
     try:
         config = load(path or DEFAULT, os.environ)
@@ -96,13 +97,15 @@ class Daemon:
 
     async def serve(self) -> None:
         """Start, serve, drain and end. Raises BindError, FenceError or StoreError when something cannot be had."""
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(_Faults())
+        asyncio.get_running_loop().set_exception_handler(_Faults())
         descriptors.raise_limit()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._on_stop_signal, number)
-        loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
-        config = self._config
+        stop = self._on_stop_signal
+        with signals.heard({SIGTERM: stop, SIGINT: stop, SIGHUP: self._on_hangup}):
+            await self._serve(self._config)
+            await self._last_steps()
+            _log.info("stopped")
+
+    async def _serve(self, config: Config) -> None:
         async with contextlib.AsyncExitStack() as stack:
             stack.enter_context(_folder(self._state))
             self._notifier = stack.enter_context(Notifier(os.environ, os.getpid()))
@@ -140,12 +143,6 @@ class Daemon:
             self._notifier.stopping("draining", self._config.drain_timeout + _LAST_STEPS)
             server.drain()
             await self._drain()
-        await self._last_steps()
-        _log.info("stopped")
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            # All is over. One more of them, before the process is gone, must not make a killed one of a clean end.
-            loop.remove_signal_handler(number)
-            signal.signal(number, signal.SIG_IGN)
 
     def _begin_to_serve(self, server: governor.rpc.GrpcServer) -> None:
         self._driver.begin_to_beat()
@@ -215,7 +212,7 @@ class Daemon:
 
     # --- the end --------------------------------------------------------------------------------------------
 
-    def _on_stop_signal(self, number: signal.Signals) -> None:
+    def _on_stop_signal(self, number: Signals) -> None:
         self._signals += 1
         if self._signals == 1:
             _log.info("%s: stopping", number.name)
@@ -249,7 +246,7 @@ class Daemon:
 
     # --- reload ---------------------------------------------------------------------------------------------
 
-    def _on_hangup(self) -> None:
+    def _on_hangup(self, _number: Signals) -> None:
         self._spawn(self._reload())
 
     async def _reload(self) -> None:

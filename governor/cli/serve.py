@@ -50,7 +50,7 @@ def serve(ctx: click.Context, *, config: Path | None, state: Path | None) -> int
 
 
 def _until_the_daemon_hears() -> None:
-    """What signals do while the daemon is loaded, which takes longest of all; its own handlers take their place."""
+    """What signals do while the daemon is loaded, which takes longest of all; then it takes them over."""
     # To read the config anew is no wish to end, and it has not even been read.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     # Nothing has been taken that had to be given back. An exception instead could come up anywhere inside an import,

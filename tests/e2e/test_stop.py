@@ -1,6 +1,7 @@
 """The end: nobody new, nobody waits, whoever holds something may give it back."""
 
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -141,6 +142,22 @@ def test_a_signal_in_the_middle_of_the_start_is_obeyed(folder: Path) -> None:
 
     assert early.exit_code() == 0
     assert early.blemishes == ""
+
+
+def test_a_flood_of_signals_to_the_very_end_does_not_spoil_it(folder: Path) -> None:
+    """They come one upon another until the process is gone: it has ended well, and says nothing odd."""
+    config = folder / "governor.yaml"
+    config.write_text(HEAD.format(folder=folder, drain="1h") + YAML, encoding="utf-8")
+    daemon = Daemon(config, folder / "state")
+    daemon.wait_until_it_serves()
+
+    bound = time.monotonic() + BOUND
+    while daemon.process.poll() is None and time.monotonic() < bound:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            daemon.signal(number)
+
+    assert daemon.exit_code() == 0
+    assert daemon.blemishes == ""
 
 
 def _watch(client: Client) -> Iterator[health_pb2.HealthCheckResponse]:
