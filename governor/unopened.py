@@ -8,7 +8,7 @@ To open a part of a message costs several times what it costs to find that it sa
 from collections.abc import Collection
 from typing import Final, TypeVar, cast
 
-from google.protobuf import descriptor_pb2, duration_pb2
+from google.protobuf import descriptor_pb2
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
@@ -28,15 +28,16 @@ def unopened(kind: type[_Message], parts: Collection[tuple[str, str]]) -> type[_
     """A message like ``kind`` in all but that these parts, each the name of a message and of a field, are bytes."""
     file = descriptor_pb2.FileDescriptorProto()
     pb.DESCRIPTOR.CopyToProto(file)
-    of_duration = descriptor_pb2.FileDescriptorProto()
-    duration_pb2.DESCRIPTOR.CopyToProto(of_duration)
     for message in file.message_type:
         for field in message.field:
             if (message.name, field.name) in parts:
                 field.type = descriptor_pb2.FieldDescriptorProto.TYPE_BYTES
                 field.ClearField("type_name")
     pool = DescriptorPool()
-    pool.Add(of_duration)
+    for other in pb.DESCRIPTOR.dependencies:
+        needed = descriptor_pb2.FileDescriptorProto()
+        other.CopyToProto(needed)
+        pool.Add(needed)
     pool.Add(file)
     return cast("type[_Message]", GetMessageClass(pool.FindMessageTypeByName(kind.DESCRIPTOR.full_name)))
 

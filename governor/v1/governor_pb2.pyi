@@ -18,6 +18,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
@@ -429,6 +430,8 @@ class LeaseResult(_message.Message):
         """Renew: the length asked for is more than a resource of it allows; the
         lease lives on as it was.
         """
+        REVOKED: LeaseResult._State.ValueType  # 6
+        """Revoke: it ended now, by this call."""
 
     class State(_State, metaclass=_StateEnumTypeWrapper): ...
     STATE_UNSPECIFIED: LeaseResult.State.ValueType  # 0
@@ -444,6 +447,8 @@ class LeaseResult(_message.Message):
     """Renew: the length asked for is more than a resource of it allows; the
     lease lives on as it was.
     """
+    REVOKED: LeaseResult.State.ValueType  # 6
+    """Revoke: it ended now, by this call."""
 
     LEASE_ID_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
@@ -519,20 +524,72 @@ class ListResourcesResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     RESOURCES_FIELD_NUMBER: _builtins.int
+    CONFIG_FIELD_NUMBER: _builtins.int
+    DRAINING_FIELD_NUMBER: _builtins.int
+    draining: _builtins.bool
+    """The daemon is about to end: it refuses new asks."""
     @_builtins.property
     def resources(self) -> _containers.RepeatedCompositeFieldContainer[Global___Resource]: ...
+    @_builtins.property
+    def config(self) -> Global___ConfigState: ...
     def __init__(
         self,
         *,
         resources: _abc.Iterable[Global___Resource] | None = ...,
+        config: Global___ConfigState | None = ...,
+        draining: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["config", b"config"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["resources", b"resources"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "draining", b"draining", "resources", b"resources"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListResourcesResponse: _TypeAlias = ListResourcesResponse  # noqa: Y015
+
+@_typing.final
+class ConfigState(_message.Message):
+    """Which config is in force."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SOURCE_FIELD_NUMBER: _builtins.int
+    HASH_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    PROBLEMS_FIELD_NUMBER: _builtins.int
+    REFUSED_AT_FIELD_NUMBER: _builtins.int
+    source: _builtins.str
+    """The file. Empty: none was named, so it is the one that is built in."""
+    hash: _builtins.str
+    """Of its contents: 64 hexadecimal digits, as in the metric config_info."""
+    @_builtins.property
+    def since(self) -> _timestamp_pb2.Timestamp:
+        """When it came into force."""
+
+    @_builtins.property
+    def problems(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Why a later attempt to load another one was refused; it is gone with the
+        next that succeeds.
+        """
+
+    @_builtins.property
+    def refused_at(self) -> _timestamp_pb2.Timestamp: ...
+    def __init__(
+        self,
+        *,
+        source: _builtins.str = ...,
+        hash: _builtins.str = ...,
+        since: _timestamp_pb2.Timestamp | None = ...,
+        problems: _abc.Iterable[_builtins.str] | None = ...,
+        refused_at: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["refused_at", b"refused_at", "since", b"since"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hash", b"hash", "problems", b"problems", "refused_at", b"refused_at", "since", b"since", "source", b"source"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ConfigState: _TypeAlias = ConfigState  # noqa: Y015
 
 @_typing.final
 class Resource(_message.Message):
@@ -551,6 +608,10 @@ class Resource(_message.Message):
     MAX_WAIT_FIELD_NUMBER: _builtins.int
     LEASE_FIELD_NUMBER: _builtins.int
     MEMBERS_FIELD_NUMBER: _builtins.int
+    PAUSED_FIELD_NUMBER: _builtins.int
+    REMOVED_FIELD_NUMBER: _builtins.int
+    OVER_LIMIT_FIELD_NUMBER: _builtins.int
+    OVERRIDE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     kind: _builtins.str
     """semaphore, pool or rate_limit."""
@@ -563,8 +624,14 @@ class Resource(_message.Message):
     leases: _builtins.int
     waiters: _builtins.int
     draining: _builtins.bool
-    """No longer declared: refuses asks, and goes when its last lease ends."""
+    """Refuses asks, because an operator drains it or because it is `removed`."""
     max_waiters: _builtins.int
+    paused: _builtins.bool
+    """An operator has paused it: new asks are refused, nobody in line is granted."""
+    removed: _builtins.bool
+    """No longer declared: goes when its last lease ends."""
+    over_limit: _builtins.int
+    """Permits lent beyond a capacity that has shrunk."""
     @_builtins.property
     def oldest_wait(self) -> _duration_pb2.Duration:
         """How long the first in line has waited. Absent: the line is empty."""
@@ -576,6 +643,10 @@ class Resource(_message.Message):
     @_builtins.property
     def members(self) -> Global___PoolMembers:
         """Of a pool only."""
+
+    @_builtins.property
+    def override(self) -> Global___Override:
+        """Another limit than the config declares is in force."""
 
     def __init__(
         self,
@@ -593,10 +664,14 @@ class Resource(_message.Message):
         max_wait: _duration_pb2.Duration | None = ...,
         lease: _duration_pb2.Duration | None = ...,
         members: Global___PoolMembers | None = ...,
+        paused: _builtins.bool = ...,
+        removed: _builtins.bool = ...,
+        over_limit: _builtins.int = ...,
+        override: Global___Override | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_available", b"_available", "_capacity", b"_capacity", "available", b"available", "capacity", b"capacity", "lease", b"lease", "max_wait", b"max_wait", "members", b"members", "oldest_wait", b"oldest_wait"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_available", b"_available", "_capacity", b"_capacity", "available", b"available", "capacity", b"capacity", "lease", b"lease", "max_wait", b"max_wait", "members", b"members", "oldest_wait", b"oldest_wait", "override", b"override"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_available", b"_available", "_capacity", b"_capacity", "available", b"available", "capacity", b"capacity", "draining", b"draining", "in_use", b"in_use", "kind", b"kind", "lease", b"lease", "leases", b"leases", "max_wait", b"max_wait", "max_waiters", b"max_waiters", "members", b"members", "name", b"name", "oldest_wait", b"oldest_wait", "waiters", b"waiters"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_available", b"_available", "_capacity", b"_capacity", "available", b"available", "capacity", b"capacity", "draining", b"draining", "in_use", b"in_use", "kind", b"kind", "lease", b"lease", "leases", b"leases", "max_wait", b"max_wait", "max_waiters", b"max_waiters", "members", b"members", "name", b"name", "oldest_wait", b"oldest_wait", "over_limit", b"over_limit", "override", b"override", "paused", b"paused", "removed", b"removed", "waiters", b"waiters"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__available: _TypeAlias = _typing.Literal["available"]  # noqa: Y015
     _WhichOneofArgType__available: _TypeAlias = _typing.Literal["_available", b"_available"]  # noqa: Y015
@@ -608,6 +683,82 @@ class Resource(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__capacity) -> _WhichOneofReturnType__capacity | None: ...
 
 Global___Resource: _TypeAlias = Resource  # noqa: Y015
+
+@_typing.final
+class Override(_message.Message):
+    """A limit that an operator has set for a while."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class SettingsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class DeclaredEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    SETTINGS_FIELD_NUMBER: _builtins.int
+    DECLARED_FIELD_NUMBER: _builtins.int
+    REMAINING_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def settings(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """What it sets, as the YAML would say it."""
+
+    @_builtins.property
+    def declared(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """What the config declares of these."""
+
+    @_builtins.property
+    def remaining(self) -> _duration_pb2.Duration:
+        """Until it ends by itself."""
+
+    def __init__(
+        self,
+        *,
+        settings: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        declared: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        remaining: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["remaining", b"remaining"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["declared", b"declared", "remaining", b"remaining", "settings", b"settings"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Override: _TypeAlias = Override  # noqa: Y015
 
 @_typing.final
 class PoolMembers(_message.Message):
