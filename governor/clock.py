@@ -49,3 +49,8 @@ class LoopClock:
 def unix_seconds() -> float:
     """The wall clock, for people to read; never for a deadline."""
     return time.time()
+
+
+def unix_nanos() -> Nanos:
+    """The same in whole nanoseconds."""
+    return time.time_ns()
