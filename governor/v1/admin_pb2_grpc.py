@@ -117,7 +117,7 @@ class AdminStub:
         self.Watch = channel.unary_stream(
                 '/governor.v1.Admin/Watch',
                 request_serializer=governor_dot_v1_dot_admin__pb2.WatchRequest.SerializeToString,
-                response_deserializer=governor_dot_v1_dot_admin__pb2.Event.FromString,
+                response_deserializer=governor_dot_v1_dot_admin__pb2.WatchResponse.FromString,
                 _registered_method=True)
 
 
@@ -241,8 +241,9 @@ class AdminServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Watch(self, request, context):
-        """What happens, as it happens. A reader that is too slow misses some, and is
-        told how many.
+        """What happens, as it happens; all that one turn of the daemon brought in one
+        message, since a message costs it as much as dozens of events. A reader that
+        is too slow misses some, and is told how many.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -334,7 +335,7 @@ def add_AdminServicer_to_server(servicer, server):
             'Watch': grpc.unary_stream_rpc_method_handler(
                     servicer.Watch,
                     request_deserializer=governor_dot_v1_dot_admin__pb2.WatchRequest.FromString,
-                    response_serializer=governor_dot_v1_dot_admin__pb2.Event.SerializeToString,
+                    response_serializer=governor_dot_v1_dot_admin__pb2.WatchResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -795,7 +796,7 @@ class Admin:
             target,
             '/governor.v1.Admin/Watch',
             governor_dot_v1_dot_admin__pb2.WatchRequest.SerializeToString,
-            governor_dot_v1_dot_admin__pb2.Event.FromString,
+            governor_dot_v1_dot_admin__pb2.WatchResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -79,9 +79,10 @@ class AdminStub:
     """Reads the config file anew: all of it takes effect, or nothing."""
     Diff: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DiffRequest, _admin_pb2.DiffResponse]
     """What a config would change, and what that would do to holders and waiters."""
-    Watch: _grpc.UnaryStreamMultiCallable[_admin_pb2.WatchRequest, _admin_pb2.Event]
-    """What happens, as it happens. A reader that is too slow misses some, and is
-    told how many.
+    Watch: _grpc.UnaryStreamMultiCallable[_admin_pb2.WatchRequest, _admin_pb2.WatchResponse]
+    """What happens, as it happens; all that one turn of the daemon brought in one
+    message, since a message costs it as much as dozens of events. A reader that
+    is too slow misses some, and is told how many.
     """
 
 @_typing.type_check_only
@@ -128,9 +129,10 @@ class AdminAsyncStub(AdminStub):
     """Reads the config file anew: all of it takes effect, or nothing."""
     Diff: _aio.UnaryUnaryMultiCallable[_admin_pb2.DiffRequest, _admin_pb2.DiffResponse]  # type: ignore[assignment]
     """What a config would change, and what that would do to holders and waiters."""
-    Watch: _aio.UnaryStreamMultiCallable[_admin_pb2.WatchRequest, _admin_pb2.Event]  # type: ignore[assignment]
-    """What happens, as it happens. A reader that is too slow misses some, and is
-    told how many.
+    Watch: _aio.UnaryStreamMultiCallable[_admin_pb2.WatchRequest, _admin_pb2.WatchResponse]  # type: ignore[assignment]
+    """What happens, as it happens; all that one turn of the daemon brought in one
+    message, since a message costs it as much as dozens of events. A reader that
+    is too slow misses some, and is told how many.
     """
 
 class AdminServicer(metaclass=_abc_1.ABCMeta):
@@ -276,9 +278,10 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _admin_pb2.WatchRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_admin_pb2.Event], _abc.AsyncIterator[_admin_pb2.Event]]:
-        """What happens, as it happens. A reader that is too slow misses some, and is
-        told how many.
+    ) -> _typing.Union[_abc.Iterator[_admin_pb2.WatchResponse], _abc.AsyncIterator[_admin_pb2.WatchResponse]]:
+        """What happens, as it happens; all that one turn of the daemon brought in one
+        message, since a message costs it as much as dozens of events. A reader that
+        is too slow misses some, and is told how many.
         """
 
 def add_AdminServicer_to_server(servicer: AdminServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
