@@ -1123,9 +1123,9 @@ class DiffRequest(_message.Message):
     YAML_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     yaml: _builtins.bytes
-    """The whole file; at most 1 MiB."""
+    """The file, in as many messages as it takes; at most 1 MiB in all."""
     name: _builtins.str
-    """What to call it in problems."""
+    """What to call it in problems. In the first message."""
     def __init__(
         self,
         *,
