@@ -207,7 +207,7 @@ class Engine:
         if denial := admission.line_refusal(wants, event.wait, instant, slowest, now):
             return denial
         ahead = max([len(resource.line) for resource, _ in wants])
-        effects.append(Queued(event.ticket, ahead, instant))
+        effects.append(Queued(event.ticket, ahead, instant, event.claims, event.client))
         lending.wait(ask, now + admission.longest_wait(wants, event.wait))
         return None
 
@@ -227,7 +227,7 @@ class Engine:
                 # A reload may have lowered max_wait meanwhile, but the place is kept as long as anybody waits there.
                 latest = max(ask.since + admission.longest_wait(ask.wants, None), lending.waiters.latest(ask))
                 lending.wait_too(ask, event, min(now + wait, latest))
-                effects.append(Queued(event.ticket, *admission.standing(ask, now)))
+                effects.append(Queued(event.ticket, *admission.standing(ask, now), event.claims, event.client))
             case Lease(end=None | EndReason.SPENT):
                 lending.register.join(ask, known, event.ticket)
                 effects.append(granted(event.ticket, known, repeated=True))
@@ -297,7 +297,7 @@ class Engine:
         else:
             deadline = now + length
         self._lending.leases.move(lease, deadline, _EXPIRED)
-        effects.append(LeaseExtended(lease.id, lease.grants, former - now, deadline))
+        effects.append(LeaseExtended(lease.id, lease.grants, former - now, deadline, lease.ask.event.client))
         return LeaseResult(lease.id, LeaseState.RENEWED, remaining=length)
 
     def _not_live(self, lease_id: LeaseId, now: Nanos) -> LeaseResult:

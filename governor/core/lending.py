@@ -114,7 +114,7 @@ class Lending:
                 if resource.draining and not resource.leases:
                     self.resources.retire(resource)
         if lease.deadline is None:
-            effects.append(Refunded(lease.id, lease.grants))
+            effects.append(Refunded(lease.id, lease.grants, ask.event.client))
             return
         self.register.end_tickets(ask)
         if forgotten := self.leases.finish(lease, reason, now):
