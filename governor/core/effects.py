@@ -56,6 +56,8 @@ class Queued:
     ticket: TicketId
     ahead: int
     not_before: Nanos
+    claims: tuple[Claim, ...]
+    client: str
 
 
 @dataclass(slots=True)
@@ -78,6 +80,7 @@ class LeaseExtended:
     grants: tuple[Grant, ...]
     left: Nanos
     deadline: Nanos
+    client: str
 
 
 @dataclass(slots=True)
@@ -94,6 +97,7 @@ class Refunded:
 
     lease: LeaseId
     grants: tuple[Grant, ...]
+    client: str
 
 
 class LeaseState(StrEnum):

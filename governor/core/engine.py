@@ -43,7 +43,7 @@ from governor.core.events import (
 from governor.core.leases import Lease
 from governor.core.lending import RIPENINGS, WAITS, Lending, granted
 from governor.core.resource import Remembered
-from governor.core.snapshot import Held, Past, Snapshot
+from governor.core.snapshot import Held, Past, Peak, Snapshot
 from governor.core.types import Denial, EndReason, LeaseId, Nanos, Outcome, Reason, TicketId
 
 # Looking up a member of an enum costs half as much as making a record; these are on the hottest paths.
@@ -116,6 +116,10 @@ class Engine:
             waiters=len(self._lending.waiters),
             draining=self._draining,
         )
+
+    def peaks(self) -> list[Peak]:
+        """The most of each resource since this was last asked; the one look that changes what the next one sees."""
+        return [resource.peak() for resource in self._lending.resources]
 
     def lease_of(self, client: str, request_id: str) -> LeaseId | None:
         """The live lease that this client's request id stands for."""
@@ -203,7 +207,7 @@ class Engine:
         if denial := admission.line_refusal(wants, event.wait, instant, slowest, now):
             return denial
         ahead = max([len(resource.line) for resource, _ in wants])
-        effects.append(Queued(event.ticket, ahead, instant))
+        effects.append(Queued(event.ticket, ahead, instant, event.claims, event.client))
         lending.wait(ask, now + admission.longest_wait(wants, event.wait))
         return None
 
@@ -223,7 +227,7 @@ class Engine:
                 # A reload may have lowered max_wait meanwhile, but the place is kept as long as anybody waits there.
                 latest = max(ask.since + admission.longest_wait(ask.wants, None), lending.waiters.latest(ask))
                 lending.wait_too(ask, event, min(now + wait, latest))
-                effects.append(Queued(event.ticket, *admission.standing(ask, now)))
+                effects.append(Queued(event.ticket, *admission.standing(ask, now), event.claims, event.client))
             case Lease(end=None | EndReason.SPENT):
                 lending.register.join(ask, known, event.ticket)
                 effects.append(granted(event.ticket, known, repeated=True))
@@ -293,7 +297,7 @@ class Engine:
         else:
             deadline = now + length
         self._lending.leases.move(lease, deadline, _EXPIRED)
-        effects.append(LeaseExtended(lease.id, lease.grants, former - now, deadline))
+        effects.append(LeaseExtended(lease.id, lease.grants, former - now, deadline, lease.ask.event.client))
         return LeaseResult(lease.id, LeaseState.RENEWED, remaining=length)
 
     def _not_live(self, lease_id: LeaseId, now: Nanos) -> LeaseResult:

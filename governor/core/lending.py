@@ -81,6 +81,10 @@ class Lending:
             if limit.lends:
                 resource.leases += 1
                 deadline = now + ask.length
+                if limit.in_use > resource.most:
+                    resource.most = limit.in_use
+            else:
+                resource.most += permits
         lease = self.leases.grant(ask, tuple(grants), deadline, now)
         self.register.enter(ask, lease)
         if deadline is None and (forgotten := self.leases.finish(lease, EndReason.SPENT, now)):
@@ -110,7 +114,7 @@ class Lending:
                 if resource.draining and not resource.leases:
                     self.resources.retire(resource)
         if lease.deadline is None:
-            effects.append(Refunded(lease.id, lease.grants))
+            effects.append(Refunded(lease.id, lease.grants, ask.event.client))
             return
         self.register.end_tickets(ask)
         if forgotten := self.leases.finish(lease, reason, now):

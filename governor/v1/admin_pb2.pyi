@@ -1123,9 +1123,9 @@ class DiffRequest(_message.Message):
     YAML_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     yaml: _builtins.bytes
-    """The whole file; at most 1 MiB."""
+    """The file, in as many messages as it takes; at most 1 MiB in all."""
     name: _builtins.str
-    """What to call it in problems."""
+    """What to call it in problems. In the first message."""
     def __init__(
         self,
         *,
@@ -1302,7 +1302,10 @@ class WatchRequest(_message.Message):
 
     @_builtins.property
     def what(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Only these, as in Event.what. Empty: all."""
+        """Only these, as in Event.what. Empty: all. Those about the stream itself come
+        in any case: watching, missed, stopping; and so does a reload that names one
+        of `resources`.
+        """
 
     def __init__(
         self,
@@ -1318,6 +1321,28 @@ class WatchRequest(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___WatchRequest: _TypeAlias = WatchRequest  # noqa: Y015
+
+@_typing.final
+class WatchResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVENTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___Event]:
+        """One or more, in the order in which they happened."""
+
+    def __init__(
+        self,
+        *,
+        events: _abc.Iterable[Global___Event] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchResponse: _TypeAlias = WatchResponse  # noqa: Y015
 
 @_typing.final
 class Event(_message.Message):

@@ -109,7 +109,7 @@ class AdminStub:
                 request_serializer=governor_dot_v1_dot_admin__pb2.ReloadRequest.SerializeToString,
                 response_deserializer=governor_dot_v1_dot_admin__pb2.ReloadResponse.FromString,
                 _registered_method=True)
-        self.Diff = channel.unary_unary(
+        self.Diff = channel.stream_unary(
                 '/governor.v1.Admin/Diff',
                 request_serializer=governor_dot_v1_dot_admin__pb2.DiffRequest.SerializeToString,
                 response_deserializer=governor_dot_v1_dot_admin__pb2.DiffResponse.FromString,
@@ -117,7 +117,7 @@ class AdminStub:
         self.Watch = channel.unary_stream(
                 '/governor.v1.Admin/Watch',
                 request_serializer=governor_dot_v1_dot_admin__pb2.WatchRequest.SerializeToString,
-                response_deserializer=governor_dot_v1_dot_admin__pb2.Event.FromString,
+                response_deserializer=governor_dot_v1_dot_admin__pb2.WatchResponse.FromString,
                 _registered_method=True)
 
 
@@ -162,7 +162,8 @@ class AdminServicer:
 
     def Revoke(self, request, context):
         """Ends leases now; their holders are told. What they lent is lent on, though
-        a holder that has not heard it yet may still be at work.
+        a holder that has not heard it yet may still be at work. With exactly one
+        id the status of the call says what became of it, as for Release.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -233,16 +234,19 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Diff(self, request, context):
+    def Diff(self, request_iterator, context):
         """What a config would change, and what that would do to holders and waiters.
+        A stream, since no message may have more than 256 KiB; a file that fits
+        into one may be sent as one call with one message.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Watch(self, request, context):
-        """What happens, as it happens. A reader that is too slow misses some, and is
-        told how many.
+        """What happens, as it happens; all that one turn of the daemon brought in one
+        message, since a message costs it as much as dozens of events. A reader that
+        is too slow misses some, and is told how many.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -326,7 +330,7 @@ def add_AdminServicer_to_server(servicer, server):
                     request_deserializer=governor_dot_v1_dot_admin__pb2.ReloadRequest.FromString,
                     response_serializer=governor_dot_v1_dot_admin__pb2.ReloadResponse.SerializeToString,
             ),
-            'Diff': grpc.unary_unary_rpc_method_handler(
+            'Diff': grpc.stream_unary_rpc_method_handler(
                     servicer.Diff,
                     request_deserializer=governor_dot_v1_dot_admin__pb2.DiffRequest.FromString,
                     response_serializer=governor_dot_v1_dot_admin__pb2.DiffResponse.SerializeToString,
@@ -334,7 +338,7 @@ def add_AdminServicer_to_server(servicer, server):
             'Watch': grpc.unary_stream_rpc_method_handler(
                     servicer.Watch,
                     request_deserializer=governor_dot_v1_dot_admin__pb2.WatchRequest.FromString,
-                    response_serializer=governor_dot_v1_dot_admin__pb2.Event.SerializeToString,
+                    response_serializer=governor_dot_v1_dot_admin__pb2.WatchResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -753,7 +757,7 @@ class Admin:
             _registered_method=True)
 
     @staticmethod
-    def Diff(request,
+    def Diff(request_iterator,
             target,
             options=(),
             channel_credentials=None,
@@ -763,8 +767,8 @@ class Admin:
             wait_for_ready=None,
             timeout=None,
             metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
+        return grpc.experimental.stream_unary(
+            request_iterator,
             target,
             '/governor.v1.Admin/Diff',
             governor_dot_v1_dot_admin__pb2.DiffRequest.SerializeToString,
@@ -795,7 +799,7 @@ class Admin:
             target,
             '/governor.v1.Admin/Watch',
             governor_dot_v1_dot_admin__pb2.WatchRequest.SerializeToString,
-            governor_dot_v1_dot_admin__pb2.Event.FromString,
+            governor_dot_v1_dot_admin__pb2.WatchResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -52,7 +52,8 @@ class AdminStub:
     """The client processes that are there, or may come back for their leases."""
     Revoke: _grpc.UnaryUnaryMultiCallable[_admin_pb2.RevokeRequest, _admin_pb2.RevokeResponse]
     """Ends leases now; their holders are told. What they lent is lent on, though
-    a holder that has not heard it yet may still be at work.
+    a holder that has not heard it yet may still be at work. With exactly one
+    id the status of the call says what became of it, as for Release.
     """
     PauseResource: _grpc.UnaryUnaryMultiCallable[_admin_pb2.PauseResourceRequest, _admin_pb2.StandingResponse]
     """New asks are refused as paused; whoever waits stays in line; nothing is
@@ -77,11 +78,15 @@ class AdminStub:
     """Ends a quarantine, whoever began it."""
     Reload: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ReloadRequest, _admin_pb2.ReloadResponse]
     """Reads the config file anew: all of it takes effect, or nothing."""
-    Diff: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DiffRequest, _admin_pb2.DiffResponse]
-    """What a config would change, and what that would do to holders and waiters."""
-    Watch: _grpc.UnaryStreamMultiCallable[_admin_pb2.WatchRequest, _admin_pb2.Event]
-    """What happens, as it happens. A reader that is too slow misses some, and is
-    told how many.
+    Diff: _grpc.StreamUnaryMultiCallable[_admin_pb2.DiffRequest, _admin_pb2.DiffResponse]
+    """What a config would change, and what that would do to holders and waiters.
+    A stream, since no message may have more than 256 KiB; a file that fits
+    into one may be sent as one call with one message.
+    """
+    Watch: _grpc.UnaryStreamMultiCallable[_admin_pb2.WatchRequest, _admin_pb2.WatchResponse]
+    """What happens, as it happens; all that one turn of the daemon brought in one
+    message, since a message costs it as much as dozens of events. A reader that
+    is too slow misses some, and is told how many.
     """
 
 @_typing.type_check_only
@@ -101,7 +106,8 @@ class AdminAsyncStub(AdminStub):
     """The client processes that are there, or may come back for their leases."""
     Revoke: _aio.UnaryUnaryMultiCallable[_admin_pb2.RevokeRequest, _admin_pb2.RevokeResponse]  # type: ignore[assignment]
     """Ends leases now; their holders are told. What they lent is lent on, though
-    a holder that has not heard it yet may still be at work.
+    a holder that has not heard it yet may still be at work. With exactly one
+    id the status of the call says what became of it, as for Release.
     """
     PauseResource: _aio.UnaryUnaryMultiCallable[_admin_pb2.PauseResourceRequest, _admin_pb2.StandingResponse]  # type: ignore[assignment]
     """New asks are refused as paused; whoever waits stays in line; nothing is
@@ -126,11 +132,15 @@ class AdminAsyncStub(AdminStub):
     """Ends a quarantine, whoever began it."""
     Reload: _aio.UnaryUnaryMultiCallable[_admin_pb2.ReloadRequest, _admin_pb2.ReloadResponse]  # type: ignore[assignment]
     """Reads the config file anew: all of it takes effect, or nothing."""
-    Diff: _aio.UnaryUnaryMultiCallable[_admin_pb2.DiffRequest, _admin_pb2.DiffResponse]  # type: ignore[assignment]
-    """What a config would change, and what that would do to holders and waiters."""
-    Watch: _aio.UnaryStreamMultiCallable[_admin_pb2.WatchRequest, _admin_pb2.Event]  # type: ignore[assignment]
-    """What happens, as it happens. A reader that is too slow misses some, and is
-    told how many.
+    Diff: _aio.StreamUnaryMultiCallable[_admin_pb2.DiffRequest, _admin_pb2.DiffResponse]  # type: ignore[assignment]
+    """What a config would change, and what that would do to holders and waiters.
+    A stream, since no message may have more than 256 KiB; a file that fits
+    into one may be sent as one call with one message.
+    """
+    Watch: _aio.UnaryStreamMultiCallable[_admin_pb2.WatchRequest, _admin_pb2.WatchResponse]  # type: ignore[assignment]
+    """What happens, as it happens; all that one turn of the daemon brought in one
+    message, since a message costs it as much as dozens of events. A reader that
+    is too slow misses some, and is told how many.
     """
 
 class AdminServicer(metaclass=_abc_1.ABCMeta):
@@ -183,7 +193,8 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.RevokeResponse, _abc.Awaitable[_admin_pb2.RevokeResponse]]:
         """Ends leases now; their holders are told. What they lent is lent on, though
-        a holder that has not heard it yet may still be at work.
+        a holder that has not heard it yet may still be at work. With exactly one
+        id the status of the call says what became of it, as for Release.
         """
 
     @_abc_1.abstractmethod
@@ -266,19 +277,23 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
     def Diff(
         self,
-        request: _admin_pb2.DiffRequest,
+        request_iterator: _MaybeAsyncIterator[_admin_pb2.DiffRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.DiffResponse, _abc.Awaitable[_admin_pb2.DiffResponse]]:
-        """What a config would change, and what that would do to holders and waiters."""
+        """What a config would change, and what that would do to holders and waiters.
+        A stream, since no message may have more than 256 KiB; a file that fits
+        into one may be sent as one call with one message.
+        """
 
     @_abc_1.abstractmethod
     def Watch(
         self,
         request: _admin_pb2.WatchRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_admin_pb2.Event], _abc.AsyncIterator[_admin_pb2.Event]]:
-        """What happens, as it happens. A reader that is too slow misses some, and is
-        told how many.
+    ) -> _typing.Union[_abc.Iterator[_admin_pb2.WatchResponse], _abc.AsyncIterator[_admin_pb2.WatchResponse]]:
+        """What happens, as it happens; all that one turn of the daemon brought in one
+        message, since a message costs it as much as dozens of events. A reader that
+        is too slow misses some, and is told how many.
         """
 
 def add_AdminServicer_to_server(servicer: AdminServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

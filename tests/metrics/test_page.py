@@ -63,7 +63,7 @@ def busy() -> Metrics:
         claims, grants = (Claim(name, 1),), (Grant(name, 1),)
         metrics.observe([Granted(TicketId(1), LeaseId(1), grants, 1, 20 * MILLISECOND, "client")])
         metrics.observe([Denied(TicketId(2), Denial(Reason.WAIT_OVER), claims, 30 * SECOND)])
-        metrics.observe([LeaseExtended(LeaseId(1), grants, 4 * SECOND, 1)])
+        metrics.observe([LeaseExtended(LeaseId(1), grants, 4 * SECOND, 1, "")])
         metrics.observe([LeaseEnded(LeaseId(1), EndReason.EXPIRED, grants, "client", 90 * SECOND, -MILLISECOND)])
         metrics.observe([Released((LeaseResult(LeaseId(1), LeaseState.ENDED),))])
     metrics.observe([Denied(TicketId(3), Denial(Reason.UNKNOWN_RESOURCE), (Claim("guess", 1),))])

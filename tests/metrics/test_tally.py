@@ -130,7 +130,7 @@ class TestTickets:
 
     def test_a_ticket_that_waits_has_not_ended(self, tallies: Tallies) -> None:
         """Only its end is counted."""
-        tallies.observe([Queued(TICKET, 0, 0)])
+        tallies.observe([Queued(TICKET, 0, 0, (), "")])
 
         assert all(outcomes(tallies, name) == {} for name in NAMES)
 
@@ -176,7 +176,7 @@ class TestLeases:
 
     def test_a_renewal_records_how_much_was_left(self, tallies: Tallies) -> None:
         """A lease that was renewed has not ended."""
-        tallies.observe([LeaseExtended(LEASE, (Grant("db", 1),), 9 * SECOND, 99 * SECOND)])
+        tallies.observe([LeaseExtended(LEASE, (Grant("db", 1),), 9 * SECOND, 99 * SECOND, "")])
 
         tally = tallies.by_resource["db"]
         assert (sum(tally.margin.counts), tally.margin.total) == (1, 9 * SECOND)
