@@ -21,7 +21,8 @@ from typing import Any, Final
 import governor.http
 import governor.rpc
 from governor import __version__, descriptors, garbage, logs, signals
-from governor.clock import LoopClock, unix_seconds
+from governor.chronicle import Chronicle, What
+from governor.clock import LoopClock, unix_nanos, unix_seconds
 from governor.config import DEFAULT, Config, ConfigError, load
 from governor.core.effects import Effect, Reconfigured, ReconfigureRefused
 from governor.core.engine import Engine
@@ -114,6 +115,8 @@ class Daemon:
             with garbage.kept():
                 driver, restarted = self._resume(store, fence.reserved)
             stack.callback(driver.close)
+            self._chronicle = chronicle = Chronicle(driver, unix_nanos)
+            stack.callback(chronicle.close)
             stack.push_async_callback(self._journal.close)
             self._metrics = metrics = Metrics(driver.snapshot, version=__version__)
             metrics.config_loaded(config.hash, unix_seconds())
@@ -136,12 +139,14 @@ class Daemon:
             self._announce(where)
             self._announce_restart(restarted)
             self._begin_to_serve(server)
+            chronicle.act(What.STARTED, detail=f"governor {__version__}, pid {os.getpid()}")
             garbage.settle()
             await self._stop.wait()
             self._ready = False
             self._set_serving()
             self._notifier.stopping("draining", self._config.drain_timeout + _LAST_STEPS)
             server.drain()
+            chronicle.act(What.DRAINING)
             await self._drain()
 
     def _begin_to_serve(self, server: governor.rpc.GrpcServer) -> None:
