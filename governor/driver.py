@@ -43,7 +43,7 @@ from governor.core.events import (
     Wake,
 )
 from governor.core.resource import Remembered, ResourceSpec
-from governor.core.snapshot import Held, Past, Snapshot
+from governor.core.snapshot import Held, Past, Peak, Snapshot
 from governor.core.types import MILLISECOND, SECOND, Claim, LeaseId, Nanos, Outcome, TicketId
 
 if TYPE_CHECKING:
@@ -72,6 +72,8 @@ class Driver:
     what was granted since could not be put on record, and has been taken back. ``unrecorded``: whether that would
     take a transaction, here and now. ``gathering``: somebody will call it within milliseconds, so that what nobody is
     about to be told of may wait until then.
+
+    ``turn`` is called before the first step at or after ``turn_at``, and says when the next time is.
     """
 
     def __init__(self, engine: Engine, clock: Clock, *, beating: bool = True) -> None:
@@ -92,6 +94,8 @@ class Driver:
         self.commit: Callable[[], bool | Awaitable[bool]] = _nothing_to_write
         self.unrecorded: Callable[[], bool] = _all_is_written
         self.gathering = False
+        self.turn: Callable[[Nanos], Nanos] = _never
+        self.turn_at: Nanos = _NEVER
         self._beat: Timer | None = None
         self._beat_at: Nanos = 0
         # An instant by which there was a sign of life, unless nothing ran.
@@ -189,6 +193,16 @@ class Driver:
         """The numbers of everything, now."""
         return self._engine.snapshot(now=self._clock.now())
 
+    def peaks(self) -> list[Peak]:
+        """The most of each resource since this was last asked."""
+        return self._engine.peaks()
+
+    def catch_turn(self) -> None:
+        """Have ``turn`` called if its instant is over, though no step has come since."""
+        now = self._clock.now()
+        if now >= self.turn_at:
+            self.turn_at = self.turn(now)
+
     def held(self, lease: LeaseId) -> Held | None:
         """What a lease is, as of the last step; None when it does not live."""
         return self._engine.held(lease)
@@ -251,6 +265,8 @@ class Driver:
         if now > self._late_at:
             self._paused(now)
         self.stepped_at = now
+        if now >= self.turn_at:
+            self.turn_at = self.turn(now)
         effects = self._do(event, now)
         if not self._beating:
             # Nobody can be heard yet: leases must not end because a start stood still, or is endless.
@@ -342,6 +358,10 @@ class Driver:
 
 def _nothing_to_write() -> bool:
     return True
+
+
+def _never(_now: Nanos) -> Nanos:
+    return _NEVER
 
 
 def _all_is_written() -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from governor.core.limit import LimitSpec
 from governor.core.line import Line
 from governor.core.memory import Memory
-from governor.core.snapshot import ResourceSnapshot
+from governor.core.snapshot import Peak, ResourceSnapshot
 from governor.core.types import Nanos
 
 
@@ -51,10 +51,11 @@ class Resource:
     """The state of one (resource, key).
 
     ``leases`` counts the live leases that cover it. ``ripens_at`` is the instant at which time alone lets its line
-    move, as it stands on the engine's agenda. ``draining``: no longer declared, gone with its last lease.
+    move, as it stands on the engine's agenda. ``draining``: no longer declared, gone with its last lease. ``most``: how
+    much was in use at once since the last `peak`; of a rate limit, how much was granted in all.
     """
 
-    __slots__ = ("agenda_key", "draining", "key", "leases", "limit", "line", "ripens_at", "spec")
+    __slots__ = ("agenda_key", "draining", "key", "leases", "limit", "line", "most", "ripens_at", "spec")
 
     def __init__(self, spec: ResourceSpec, agenda_key: int, now: Nanos, key: str = "") -> None:
         self.spec = spec
@@ -63,6 +64,7 @@ class Resource:
         self.limit = spec.limit.build(now)
         self.line = Line()
         self.leases = 0
+        self.most = 0
         self.ripens_at: Nanos | None = None
         self.draining = False
 
@@ -76,6 +78,13 @@ class Resource:
         if spec.limit != self.spec.limit:
             self.limit.reconfigure(spec.limit, now)
         self.spec = spec
+
+    def peak(self) -> Peak:
+        """The most since the last one; it begins anew with what there is now."""
+        in_use, waiters = self.limit.in_use, len(self.line)
+        peak = Peak(self.spec.name, self.most, self.line.most, in_use, waiters)
+        self.most, self.line.most = in_use, waiters
+        return peak
 
     def snapshot(self, now: Nanos) -> ResourceSnapshot:
         """Its numbers at this instant."""
