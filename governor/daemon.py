@@ -13,6 +13,7 @@ import errno
 import logging
 import os
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from math import inf
 from pathlib import Path
 from signal import SIGHUP, SIGINT, SIGTERM, Signals
@@ -21,8 +22,9 @@ from typing import Any, Final
 import governor.http
 import governor.rpc
 from governor import __version__, descriptors, garbage, logs, signals
-from governor.clock import LoopClock
-from governor.config import DEFAULT, Config, ConfigError, load
+from governor.chronicle import Chronicle, What
+from governor.clock import LoopClock, unix_nanos
+from governor.config import DEFAULT, Config, ConfigError, Reloaded, load
 from governor.core.effects import Effect
 from governor.core.engine import Engine
 from governor.core.types import SECOND, Nanos
@@ -112,9 +114,12 @@ class Daemon:
             with garbage.kept():
                 driver, restarted = self._resume(store, fence.reserved)
             stack.callback(driver.close)
+            self._chronicle = chronicle = Chronicle(driver, unix_nanos)
+            stack.callback(chronicle.close)
             stack.push_async_callback(self._journal.close)
             self._metrics = metrics = Metrics(driver.snapshot, version=__version__)
             self._reloader = Reloader(driver, metrics, self._notifier, config, self._path, os.environ)
+            self._reloader.observers.append(partial(_chronicle, chronicle))
             stack.push_async_callback(self._reloader.close)
             driver.observers.append(metrics.observe)
             driver.lag_observers.append(metrics.loop_lag)
@@ -135,6 +140,7 @@ class Daemon:
             self._announce(where)
             self._announce_restart(restarted)
             self._begin_to_serve(server)
+            chronicle.act(What.STARTED, detail=f"governor {__version__}, pid {os.getpid()}")
             garbage.settle()
             await self._stop.wait()
             self._ready = False
@@ -142,6 +148,7 @@ class Daemon:
             self._set_serving()
             self._notifier.stopping("draining", self._reloader.config.drain_timeout + _LAST_STEPS)
             server.drain()
+            chronicle.act(What.DRAINING)
             await self._drain()
 
     def _begin_to_serve(self, server: governor.rpc.GrpcServer) -> None:
@@ -312,6 +319,12 @@ def _promised(config: Config) -> Nanos:
     """How much longer leases surely live if this daemon dies: clients rely on it, so the next one keeps it."""
     lasting = config.durability is not Durability.NONE and config.on_store_error is OnStoreError.REFUSE
     return config.restart_grace if lasting else 0
+
+
+def _chronicle(chronicle: Chronicle, outcome: Reloaded) -> None:
+    what = What.RELOAD_REFUSED if outcome.problems else What.RELOADED
+    touched = (*outcome.added, *outcome.changed, *outcome.removed)
+    chronicle.act(what, touched, outcome.told, ", ".join(outcome.by))
 
 
 def _tell_pause(length: Nanos) -> None:

@@ -41,3 +41,17 @@ class Reloaded:
     settings: tuple[str, ...] = ()
     at_next_start: tuple[str, ...] = ()
     by: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> str:
+        """All of it in one line."""
+        if self.problems:
+            return "; ".join(self.problems)
+        parts = {
+            "added": self.added,
+            "changed": self.changed,
+            "removed": self.removed,
+            "set": self.settings,
+            "at the next start": self.at_next_start,
+        }
+        return "; ".join(f"{what} {', '.join(names)}" for what, names in parts.items() if names) or "nothing changed"
