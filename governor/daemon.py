@@ -39,6 +39,7 @@ from governor.process import boot
 from governor.reload import Reloader, changes
 from governor.restart import Restarted, RestartError, go_on
 from governor.store import Store, StoreError
+from governor.watching import Watcher
 from governor.wording import count, counted, span
 
 _log: Final = logging.getLogger("governor")
@@ -93,6 +94,7 @@ class Daemon:
         # When what this run began with was last written, by the wall clock; empty when there was nothing.
         self._remembered = ""
         self._set_serving: Callable[[], None] = lambda: None
+        self._watcher: Watcher | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def serve(self) -> None:
@@ -121,6 +123,12 @@ class Daemon:
             self._reloader = Reloader(driver, metrics, self._notifier, config, self._path, os.environ)
             self._reloader.observers.append(partial(_chronicle, chronicle))
             stack.push_async_callback(self._reloader.close)
+            if self._path is not None:
+                reloader = self._reloader
+                changed = partial(reloader.request_if_changed, "watch")
+                self._watcher = Watcher(self._path, LoopClock(), lambda: reloader.seen, changed)
+                stack.callback(self._watcher.close)
+                reloader.observers.append(self._watch)
             driver.observers.append(metrics.observe)
             driver.lag_observers.append(metrics.loop_lag)
             driver.pause_observers += [metrics.paused, _tell_pause]
@@ -159,6 +167,7 @@ class Daemon:
         self._store_changed()
         self._notifier.ready("serving")
         self._reloader.begin()
+        self._watch()
 
     def _resume(self, store: Store, fence: int) -> tuple[Driver, Restarted]:
         """Go on where the daemon before this one ended."""
@@ -220,6 +229,11 @@ class Daemon:
 
     def _on_hangup(self, _number: Signals) -> None:
         self._reloader.request("SIGHUP")
+
+    def _watch(self, _outcome: Reloaded | None = None) -> None:
+        """Watch the config, or do not, as it says itself."""
+        if self._watcher is not None:
+            (self._watcher.begin if self._reloader.config.watch else self._watcher.close)()
 
     # --- the end --------------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from governor.config.values import (
     LENGTH_OR_ZERO,
     MODE,
     NAMES,
+    ON_OR_OFF,
     PATH,
     SOCKET,
     TCP_OR_OFF,
@@ -183,6 +184,15 @@ class File(Declared):
             json_schema_extra={"default": str(OnStoreError.REFUSE)},
         ),
     ] = OnStoreError.REFUSE
+    watch: Annotated[
+        bool,
+        ON_OR_OFF,
+        Field(
+            description="Whether this file is read anew when it changes. Without it, SIGHUP or `governor reload` does.",
+            examples=["on", "off"],
+            json_schema_extra={"default": "on"},
+        ),
+    ] = True
     defaults: Annotated[Defaults, Field(description="What holds for every resource that does not say otherwise.")] = (
         Defaults.model_construct()
     )

@@ -44,6 +44,7 @@ def test_what_a_file_does_not_say_has_a_default() -> None:
     assert read.durability is Durability.PROCESS
     assert read.restart_grace == 5 * SECOND
     assert read.on_store_error is OnStoreError.REFUSE
+    assert read.watch
     assert read.resources == ()
     assert read.warnings == ()
 
@@ -54,6 +55,12 @@ def test_what_survives_is_said_in_words() -> None:
 
     assert (read.durability, read.restart_grace) == (Durability.POWER, 0)
     assert read.on_store_error is OnStoreError.CONTINUE
+
+
+@pytest.mark.parametrize(("word", "watched"), [("on", True), ("off", False), ("'off'", False)])
+def test_a_switch_is_on_or_off(word: str, watched: bool) -> None:  # noqa: FBT001
+    """Whatever YAML makes of those words."""
+    assert config(f"watch: {word}").watch is watched
 
 
 def test_a_resource_has_the_terms_of_itself_then_of_defaults_then_built_in() -> None:

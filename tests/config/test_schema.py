@@ -47,7 +47,7 @@ def test_every_example_passes(path: Path) -> None:
         "listen: [unix:/x, {unix: x, mode: '0600', owner: me, group: 100}, {unix: y, mode: 0660}, '[::1]:1']",
         "http: off\nstate: ~/x\ndrain_timeout: 0",
         "http: 'off'",
-        "durability: power\nrestart_grace: 0\non_store_error: continue",
+        "durability: power\nrestart_grace: 0\non_store_error: continue\nwatch: off",
     ],
 )
 def test_what_is_legal_passes(text: str) -> None:
