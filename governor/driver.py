@@ -85,6 +85,8 @@ class Driver(Looks):
     what was granted since could not be put on record, and has been taken back. ``unrecorded``: whether that would
     take a transaction, here and now. ``gathering``: somebody will call it within milliseconds, so that what nobody is
     about to be told of may wait until then.
+
+    ``turn`` is called before the first step at or after ``turn_at``, and says when the next time is.
     """
 
     def __init__(self, engine: Engine, clock: Clock, *, beating: bool = True) -> None:
@@ -104,6 +106,8 @@ class Driver(Looks):
         self.commit: Callable[[], bool | Awaitable[bool]] = _nothing_to_write
         self.unrecorded: Callable[[], bool] = _all_is_written
         self.gathering = False
+        self.turn: Callable[[Nanos], Nanos] = _never
+        self.turn_at: Nanos = _NEVER
         self._beat: Timer | None = None
         self._beat_at: Nanos = 0
         # An instant by which there was a sign of life, unless nothing ran.
@@ -197,6 +201,12 @@ class Driver(Looks):
                 return effect
         raise AssertionError("the engine did not answer a restoration")
 
+    def catch_turn(self) -> None:
+        """Have ``turn`` called if its instant is over, though no step has come since."""
+        now = self._clock.now()
+        if now >= self.turn_at:
+            self.turn_at = self.turn(now)
+
     # --- operators ------------------------------------------------------------------------------------------
 
     def revoke(self, leases: tuple[LeaseId, ...]) -> tuple[LeaseResult, ...]:
@@ -248,6 +258,8 @@ class Driver(Looks):
         if now > self._late_at:
             self._paused(now)
         self.stepped_at = now
+        if now >= self.turn_at:
+            self.turn_at = self.turn(now)
         effects = self._do(event, now)
         if not self._beating:
             # Nobody can be heard yet: leases must not end because a start stood still, or is endless.
@@ -339,6 +351,10 @@ class Driver(Looks):
 
 def _nothing_to_write() -> bool:
     return True
+
+
+def _never(_now: Nanos) -> Nanos:
+    return _NEVER
 
 
 def _all_is_written() -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from governor.clock import Clock
 from governor.core.engine import Engine
 from governor.core.resource import Remembered, ResourceSpec
-from governor.core.snapshot import Held, LeaseView, MemberView, Past, Snapshot, WaiterView, WindowView
+from governor.core.snapshot import Held, LeaseView, MemberView, Past, Peak, Snapshot, WaiterView, WindowView
 from governor.core.types import LeaseId, Nanos, TicketId
 
 if TYPE_CHECKING:
@@ -27,6 +27,10 @@ class Looks:
     def snapshot(self) -> Snapshot:
         """The numbers of everything, now."""
         return self._engine.snapshot(now=self._clock.now())
+
+    def peaks(self) -> list[Peak]:
+        """The most of each resource since this was last asked."""
+        return self._engine.peaks()
 
     @property
     def last_id(self) -> LeaseId:

@@ -50,7 +50,7 @@ from governor.core.events import (
 from governor.core.leases import Lease
 from governor.core.lending import RIPENINGS, WAITS, Lending, granted
 from governor.core.looks import Looks
-from governor.core.snapshot import Snapshot
+from governor.core.snapshot import Peak, Snapshot
 from governor.core.types import Denial, EndReason, LeaseId, Nanos, Outcome, Reason, TicketId
 
 # Looking up a member of an enum costs half as much as making a record; these are on the hottest paths.
@@ -117,6 +117,10 @@ class Engine(Looks):
             waiters=len(self._lending.waiters),
             draining=self._draining,
         )
+
+    def peaks(self) -> list[Peak]:
+        """The most of each resource since this was last asked; the one look that changes what the next one sees."""
+        return [resource.peak() for resource in self._lending.resources]
 
     # --- asking ---------------------------------------------------------------------------------------------
 

@@ -82,6 +82,10 @@ class Lending:
             if limit.lends:
                 resource.leases += 1
                 deadline = now + ask.length
+                if limit.in_use > resource.most:
+                    resource.most = limit.in_use
+            else:
+                resource.most += permits
         lease = self.leases.grant(ask, tuple(grants), deadline, now)
         self.register.enter(ask, lease)
         if deadline is None and (forgotten := self.leases.finish(lease, EndReason.SPENT, now)):

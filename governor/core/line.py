@@ -1,7 +1,8 @@
 """Line: who waits for a resource, in the order of asking.
 
 It knows waiting asks and their order. It must never know whether one can be granted.
-One invariant: ``permits`` is what all of them want together, so 0 means that nobody waits.
+One invariant: ``permits`` is what all of them want together, so 0 means that nobody waits. ``most`` is how many have
+stood here at once since it was last set.
 """
 
 from collections import OrderedDict
@@ -18,12 +19,13 @@ COUNTED: Final = 100
 class Line:
     """The asks that wait for one resource."""
 
-    __slots__ = ("_waiters", "permits")
+    __slots__ = ("_waiters", "most", "permits")
 
     def __init__(self) -> None:
         # An OrderedDict: a plain dict takes ever longer to find its first entry as entries before it go.
         self._waiters: OrderedDict[Place, Ask] = OrderedDict()
         self.permits = 0
+        self.most = 0
 
     def __len__(self) -> int:
         return len(self._waiters)
@@ -46,6 +48,8 @@ class Line:
         """Stand behind everybody."""
         self._waiters[ask.place] = ask
         self.permits += permits
+        if len(self._waiters) > self.most:
+            self.most = len(self._waiters)
 
     def leave(self, ask: Ask, permits: int) -> None:
         """Step out, from anywhere in the line."""

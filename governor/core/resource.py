@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from governor.core.limit import LimitSpec
 from governor.core.line import Line
 from governor.core.memory import Memory
-from governor.core.snapshot import ResourceSnapshot
+from governor.core.snapshot import Peak, ResourceSnapshot
 from governor.core.types import Nanos, Standing
 
 
@@ -64,7 +64,8 @@ class Resource:
     ``spec`` is as declared; an ``override`` has another limit in force. ``leases`` counts the live leases that cover
     it. ``ripens_at`` is the instant at which time alone lets its line move, as it stands on the engine's agenda.
     ``removed``: no longer declared, gone with its last lease. ``closed``: nothing is granted of it, as it is removed or
-    its ``standing`` says so.
+    its ``standing`` says so. ``most``: how much was in use at once since the last `peak`; of a rate limit, how much was
+    granted in all.
     """
 
     __slots__ = (
@@ -74,6 +75,7 @@ class Resource:
         "leases",
         "limit",
         "line",
+        "most",
         "override",
         "removed",
         "ripens_at",
@@ -88,6 +90,7 @@ class Resource:
         self.limit = spec.limit.build(now)
         self.line = Line()
         self.leases = 0
+        self.most = 0
         self.ripens_at: Nanos | None = None
         self.override: Override | None = None
         self.removed = False
@@ -129,6 +132,13 @@ class Resource:
         assert self.override is None, "what is removed has an override"
         self.removed = True
         self.stand(Standing.OPEN)
+
+    def peak(self) -> Peak:
+        """The most since the last one; it begins anew with what there is now."""
+        in_use, waiters = self.limit.in_use, len(self.line)
+        peak = Peak(self.spec.name, self.most, self.line.most, in_use, waiters)
+        self.most, self.line.most = in_use, waiters
+        return peak
 
     def snapshot(self, now: Nanos) -> ResourceSnapshot:
         """Its numbers at this instant."""

@@ -141,6 +141,22 @@ class Snapshot:
     draining: bool
 
 
+# Not frozen: one is made for each resource every ten seconds, in one go.
+@dataclass(slots=True)
+class Peak:
+    """The most of one resource since it was last asked for: permits ``in_use`` at once, and ``waiters``.
+
+    Of a rate limit, ``in_use`` is how many permits were granted in all, refunds aside. ``in_use_now`` and
+    ``waiters_now``: what is left of that at the end, which for a rate limit is 0.
+    """
+
+    resource: str
+    in_use: int
+    waiters: int
+    in_use_now: int
+    waiters_now: int
+
+
 # Not frozen: the store asks for one for each lease that it writes down.
 @dataclass(slots=True)
 class Held:

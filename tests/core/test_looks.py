@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from governor.core.kinds.rate_limit import RateLimitSpec
 from governor.core.kinds.semaphore import SemaphoreSpec
-from governor.core.snapshot import Held
+from governor.core.snapshot import Held, Peak
 from governor.core.types import SECOND, Grant, LeaseId, TicketId
 from tests.core.declared import declared, rate_limit, semaphore
 from tests.core.play import Play
@@ -185,3 +185,48 @@ def test_tickets_that_share_a_place_stand_where_it_stands() -> None:
     first, second = play.ask("db", request_id="1"), play.ask("db", request_id="1")
 
     assert play.engine.place(first, now=0) == play.engine.place(second, now=0) == (0, 0)
+
+
+class TestPeaks:
+    """The most of each resource since somebody looked."""
+
+    def test_what_was_in_use_at_once_and_is_given_back(self) -> None:
+        """The most counts, not what is left of it; permits, not leases."""
+        play = Play(semaphore("db", 8))
+        first, second = play.lease(play.ask(("db", 3))), play.lease(play.ask(("db", 4)))
+        play.release(first, second)
+        play.ask("db")
+
+        assert play.engine.peaks() == [Peak("db", 7, 0, 1, 0)]
+
+    def test_the_next_look_begins_with_what_there_is(self) -> None:
+        """Not with nothing: what is held all along is the most, too."""
+        play = Play(semaphore("db", 2))
+        lease = play.lease(play.ask(("db", 2)))
+        play.ask("db")
+        play.engine.peaks()
+
+        assert play.engine.peaks() == [Peak("db", 2, 1, 2, 1)]
+        play.release(lease)
+        assert play.engine.peaks() == [Peak("db", 2, 1, 1, 0)]
+        assert play.engine.peaks() == [Peak("db", 1, 0, 1, 0)]
+
+    def test_who_waited_at_once(self) -> None:
+        """In one line; those who have gone since are counted, and those who are granted at once never stood there."""
+        play = Play(semaphore("db", 1), semaphore("other", 1))
+        lease = play.lease(play.ask("db"))
+        for _ in range(3):
+            play.ask("db")
+        play.release(lease)
+
+        assert play.engine.peaks() == [Peak("db", 1, 3, 1, 2), Peak("other", 0, 0, 0, 0)]
+
+    def test_of_a_rate_limit_what_was_granted_in_all(self) -> None:
+        """Nothing of it is in use at any time, and what has come back meanwhile was granted all the same."""
+        play = Play(rate_limit("api", (10, SECOND, 10)))
+        play.ask(("api", 8))
+        play.at(SECOND)
+        play.ask(("api", 9))
+
+        assert play.engine.peaks() == [Peak("api", 17, 0, 0, 0)]
+        assert play.engine.peaks() == [Peak("api", 0, 0, 0, 0)]
