@@ -9,6 +9,7 @@ whoever reads slowly holds up nobody.
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -114,6 +115,7 @@ class Chronicle:
         # Told of what operators do, and of nothing else.
         self.act_listeners: list[Callable[[Entry], None]] = []
         self._closed = False
+        self._left: asyncio.Future[None] | None = None
 
     def listen(self, listener: Listener) -> None:
         """``listener`` is called with all that each step of the engine has to tell; it must not raise."""
@@ -143,6 +145,8 @@ class Chronicle:
         """He is gone; safe twice."""
         if (listener := self._readers.pop(reader, None)) is not None:
             self.leave(listener)
+        if not self._readers and self._left is not None and not self._left.done():
+            self._left.set_result(None)
 
     @property
     def readers(self) -> int:
@@ -158,14 +162,17 @@ class Chronicle:
         for listener in self.act_listeners:
             listener(entry)
 
-    def close(self) -> None:
-        """Tell everybody that the daemon ends, and nothing after that; safe twice."""
-        if not self._closed:
-            self.act(What.STOPPING)
-            self._closed = True
-            for reader in list(self._readers):
-                self.forget(reader)
-                reader.end()
+    async def close(self, patience: float) -> None:
+        """Tell everybody that the daemon ends, and nothing after that. Readers have ``patience`` seconds to read it."""
+        self.act(What.STOPPING)
+        self._closed = True
+        for reader, listener in self._readers.items():
+            self.leave(listener)
+            reader.end()
+        if self._readers:
+            self._left = asyncio.get_running_loop().create_future()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._left, patience)
 
     def _observe(self, effects: Sequence[Effect]) -> None:
         driver = self._driver

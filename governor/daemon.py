@@ -117,7 +117,6 @@ class Daemon:
                 driver, restarted = self._resume(store, fence.reserved)
             stack.callback(driver.close)
             self._chronicle = chronicle = Chronicle(driver, unix_nanos)
-            stack.callback(chronicle.close)
             stack.push_async_callback(self._journal.close)
             self._metrics = metrics = Metrics(driver.snapshot, version=__version__)
             self._reloader = Reloader(driver, metrics, self._notifier, config, self._path, os.environ)
@@ -140,6 +139,7 @@ class Daemon:
                 where.append(f"http://{config.http.host}:{pages.port} (metrics and health)")
             server = await governor.rpc.serve(driver, LoopClock(), config.listen, restart_grace=_promised(config))
             stack.push_async_callback(server.stop, _GRPC_GRACE_S)
+            stack.push_async_callback(chronicle.close, _GRPC_GRACE_S)
             # Whoever asks before this is refused with UNAVAILABLE: a start that fails has not used up a block of ids.
             driver.reserve_ids(await self._journal.reserve())
             fence.retire()

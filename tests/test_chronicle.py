@@ -269,8 +269,7 @@ class TestReaders:
         """The last that he is told is that the daemon stops; whoever comes later is told nothing."""
         reader = rig.chronicle.read(Wanted(what=frozenset(["granted"])))
         rig.granted(*DB)
-        rig.chronicle.close()
-        rig.chronicle.close()
+        await rig.chronicle.close(0)
         rig.driver.release((FIRST,))
 
         assert whats(await reader.read()) == [What.WATCHING, What.GRANTED, What.STOPPING]
@@ -284,8 +283,19 @@ class TestReaders:
         await reader.read()
         reading = asyncio.create_task(reader.read())
         await asyncio.sleep(0)
-        rig.chronicle.close()
+        await rig.chronicle.close(0)
         assert whats(await reading) == [What.STOPPING]
+
+    async def test_the_end_waits_until_all_have_read(self, rig: Rig) -> None:
+        """They forget their readers then."""
+        one, other = rig.chronicle.read(), rig.chronicle.read()
+        closing = asyncio.create_task(rig.chronicle.close(20))
+        await asyncio.sleep(0)
+        rig.chronicle.forget(one)
+        await asyncio.sleep(0)
+        assert not closing.done()
+        rig.chronicle.forget(other)
+        await closing
 
 
 class TestSlowReaders:
