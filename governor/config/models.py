@@ -12,6 +12,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from governor.address import DEFAULT_MODE, Address, TcpAddress, UnixAddress
 from governor.config.accepts import Context, context_of
+from governor.config.audits import AUDIT_OR_OFF, Audit
 from governor.config.declared import SOME, Conflict, Declared, complain, given, list_of, mapping_of, quietly
 from governor.config.nodes import ListNode, MappingNode
 from governor.config.pools import SIZE, Pool
@@ -183,6 +184,15 @@ class File(Declared):
             json_schema_extra={"default": str(OnStoreError.REFUSE)},
         ),
     ] = OnStoreError.REFUSE
+    audit: Annotated[
+        Audit | None,
+        AUDIT_OR_OFF,
+        Field(
+            description="The audit trail: a file that says who held what, and what operators did. Without this key "
+            "there is none.",
+            examples=["/var/log/governor/audit.jsonl", "off"],
+        ),
+    ] = None
     defaults: Annotated[Defaults, Field(description="What holds for every resource that does not say otherwise.")] = (
         Defaults.model_construct()
     )

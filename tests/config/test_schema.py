@@ -48,6 +48,10 @@ def test_every_example_passes(path: Path) -> None:
         "http: off\nstate: ~/x\ndrain_timeout: 0",
         "http: 'off'",
         "durability: power\nrestart_grace: 0\non_store_error: continue",
+        "audit: off",
+        "audit: /var/log/governor/audit.jsonl",
+        "audit: {file: a, policy: block, events: all, max_size: 100MiB, keep: 5}",
+        "audit: {file: a, max_size: unlimited}",
     ],
 )
 def test_what_is_legal_passes(text: str) -> None:
@@ -107,6 +111,9 @@ def test_what_is_legal_passes(text: str) -> None:
         ("state: 3", "$.state"),
         ("drain_timeout: 10", "$.drain_timeout"),
         ("durability: disk", "$.durability"),
+        ("audit: {policy: drop}", "$.audit"),
+        ("audit: {file: a, events: leases and asks}", "$.audit"),
+        ("audit: {file: a, max_size: 100M}", "$.audit"),
     ],
 )
 def test_a_typical_mistake_is_underlined(text: str, where: str) -> None:
