@@ -145,6 +145,16 @@ STORE_ERRORS: Final = Family(
     "counter",
     "Failures to write the state.",
 )
+AUDIT_DROPPED: Final = Family(
+    "governor_audit_dropped_total",
+    "counter",
+    "Lines that are missing in the audit file, since it did not take them in time.",
+)
+AUDIT_WRITE_ERRORS: Final = Family(
+    "governor_audit_write_errors_total",
+    "counter",
+    "Failures to write the audit file, to begin a new one or to open it anew.",
+)
 STORE_WRITABLE: Final = Family(
     "governor_store_writable",
     "gauge",

@@ -274,7 +274,7 @@ def test_whatever_befalls_it(seed: int, path: Path, complaints: list[str], monke
     file = AuditFile(path, 200, 1000, complaints.append)
     lines: deque[bytes] = deque()
     moved = put = 0
-    for _ in range(200):
+    for _ in range(100):
         for _ in range(random.randrange(5)):
             lines.append(f"[{put:05}{'x' * random.randrange(60)}]\n".encode())
             put += 1
