@@ -154,6 +154,11 @@ def parse_size(text: str) -> int:
     return int(match[1]) * SIZES[match[2]]
 
 
+def format_size(size: int) -> str:
+    """The shortest text that `parse_size` reads as ``size`` (> 0), a whole number of kB or KiB at least."""
+    return min((f"{size // unit}{name}" for name, unit in SIZES.items() if size % unit == 0), key=len)
+
+
 def _size_hint(text: str) -> str:
     if re.fullmatch(rf"{_DIGITS}\.{_DIGITS}[A-Za-z]+", text):
         return "write a whole number of a smaller unit"

@@ -49,7 +49,7 @@ class ConfigFacts:
 
 @dataclass(slots=True, frozen=True)
 class DaemonFacts:
-    """What has happened to the daemon itself: how long it was paused, how writing its state and its audit trail went."""
+    """What has happened to the daemon itself: how long it was paused, how its writing went."""
 
     paused: Nanos
     writes: Histogram

@@ -20,6 +20,7 @@ from governor.core.effects import (
     LeaseExtended,
     LeaseOrphaned,
     LeaseState,
+    OverrideOver,
     Paused,
     Queued,
     Reconfigured,
@@ -29,6 +30,9 @@ from governor.core.effects import (
     Renewed,
     Restored,
     RestoreRefused,
+    Revoked,
+    Steered,
+    SteerRefused,
 )
 from governor.core.snapshot import Snapshot
 from governor.core.types import MILLISECOND, SECOND, Claim, EndReason, Grant, Nanos
@@ -62,6 +66,10 @@ _Seldom = (
     | Restored
     | RestoreRefused
     | Paused
+    | Revoked
+    | Steered
+    | SteerRefused
+    | OverrideOver
 )
 
 # Transactions take microseconds, unless a disk is in the way.
@@ -134,7 +142,7 @@ class Tally:
 class Tallies:
     """One tally for each resource that there is, and what cannot be told by resource."""
 
-    __slots__ = ("_snapshot", "by_resource", "releases", "renewals", "strays")
+    __slots__ = ("_snapshot", "by_resource", "lost", "releases", "renewals", "strays")
 
     def __init__(self, snapshot: Callable[[], Snapshot]) -> None:
         """``snapshot`` is asked now, and after each reload, for what there is."""
@@ -143,6 +151,8 @@ class Tallies:
         self.follow(snapshot())
         # Tickets that claimed nothing declared, by outcome. Their names are a client's choice and not kept.
         self.strays: dict[str, int] = {}
+        # Leases that ended otherwise than by a release, by how; each once, whatever it covered.
+        self.lost: dict[EndReason, int] = dict.fromkeys(EndReason, 0)
         # Lease ids in Release and Renew by what became of each. An id that is not live tells no resource.
         self.releases: dict[str, int] = dict.fromkeys(LeaseState, 0)
         self.renewals: dict[str, int] = dict.fromkeys(LeaseState, 0)
@@ -180,7 +190,7 @@ class Tallies:
         """The same counts, which stay as they are now."""
         twin = Tallies.__new__(Tallies)
         twin.by_resource = {name: tally.copy() for name, tally in self.by_resource.items()}
-        twin.strays = self.strays.copy()
+        twin.strays, twin.lost = self.strays.copy(), self.lost.copy()
         twin.releases, twin.renewals = self.releases.copy(), self.renewals.copy()
         return twin
 
@@ -213,6 +223,8 @@ class Tallies:
             times.counts[bisect_left(TIMES, length)] += 1
             times.total += length
             return
+        if reason is not _RELEASED:
+            self.lost[reason] += 1
         for tally in self._named(grants):
             tally.ends[reason] += 1
             tally.hold.add(effect.held)
@@ -223,8 +235,6 @@ class Tallies:
 
     def _seldom(self, effect: _Seldom) -> None:
         match effect:
-            case Queued():
-                pass  # its ticket has not ended; how many wait is in the snapshot
             case Denied():
                 self._ticket_ended(effect.claims, effect.denial.reason.value, effect.waited)
             case Abandoned():
@@ -232,17 +242,15 @@ class Tallies:
             case LeaseExtended():
                 for tally in self._named(effect.grants):
                     tally.margin.add(effect.left)
-            case LeaseOrphaned():
-                pass  # it lives; its end is counted when it comes
-            case Refunded():
-                pass  # its ticket was granted, and counted as such; what is available is in the snapshot
             case Renewed():
                 for result in effect.results:
                     self.renewals[result.state] += 1
-            case ReconfigureRefused() | RestoreRefused():
+            case LeaseOrphaned() | Revoked() | Restored() | Paused():
+                pass  # what lives is counted when it ends, what ended was; whoever found that time was lost counts it
+            case Queued() | Refunded() | Steered() | OverrideOver():
+                pass  # no ticket has ended by it; who waits, and what is in force and available, is in the snapshot
+            case ReconfigureRefused() | RestoreRefused() | SteerRefused():
                 pass  # whoever asked for it reports the failure
-            case Restored() | Paused():
-                pass  # leases live, as before; whoever found that time was lost counts it
             case _:
                 assert_never(effect)
 

@@ -9,10 +9,12 @@ from governor.config.units import (
     HOUR,
     MAX_DURATION,
     MINUTE,
+    SIZES,
     Rate,
     UnitError,
     format_duration,
     format_rate,
+    format_size,
     parse_duration,
     parse_rate,
     parse_size,
@@ -182,6 +184,12 @@ def test_a_written_rate_is_read_back(permits: int, period: int) -> None:
 def test_a_size_is_in_bytes(text: str, size: int) -> None:
     """By the two kinds of units that say which they are."""
     assert parse_size(text) == size
+
+
+@given(st.integers(1, 2**30), st.sampled_from(sorted(SIZES.values())))
+def test_a_written_size_is_read_back(number: int, unit: int) -> None:
+    """Whatever the size."""
+    assert parse_size(format_size(number * unit)) == number * unit
 
 
 @pytest.mark.parametrize(

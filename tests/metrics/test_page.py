@@ -231,7 +231,7 @@ class TestNames:
         """In one line, ending like a sentence, with the unit when the name has one."""
         helps = [line for line in text(busy()).split("\n") if line.startswith("# HELP governor_")]
 
-        assert len(helps) == 28
+        assert len(helps) == 30
         for line in helps:
             _, _, name, said = line.split(" ", 3)
             assert said.endswith("."), name
