@@ -77,6 +77,8 @@ class Audit:
         self._driver: Driver | None = None
         self._commit: Callable[[], Done] = lambda: True
         self._holding = False
+        # Called when `hindrance` is another.
+        self.changed: Callable[[], None] = lambda: None
         self._closed = False
 
     def begin(self, chronicle: Chronicle, driver: Driver) -> None:
@@ -94,9 +96,9 @@ class Audit:
         self._writer.reopen()
 
     @property
-    def hindrance(self) -> str:
+    def hindrance(self) -> str | None:
         """Why nothing may be granted, if so."""
-        return "the audit file cannot be written" if self._holding else ""
+        return "the audit file cannot be written" if self._holding else None
 
     async def close(self) -> None:
         """Write what is there, for a bounded time."""
@@ -182,3 +184,4 @@ class Audit:
             self._holding = holds
             assert self._driver is not None
             self._driver.set_writable(not holds, by="audit")
+            self.changed()
