@@ -117,6 +117,7 @@ class Daemon:
             self._chronicle = chronicle = Chronicle(driver, unix_nanos)
             stack.push_async_callback(self._journal.close)
             self._metrics = metrics = Metrics(driver.snapshot, version=__version__)
+            metrics.restored(lease.client for lease in map(driver.lease, driver.lease_ids(None)) if lease)
             self._reloader = Reloader(driver, metrics, self._notifier, config, self._path, os.environ)
             self._reloader.observers.append(partial(_chronicle, chronicle))
             stack.push_async_callback(self._reloader.close)

@@ -81,6 +81,7 @@ class Reloader:
         now = unix_nanos()
         self.state = ConfigState("" if path is None else config.source, config.hash, now)
         metrics.config_loaded(config.hash, now / SECOND)
+        metrics.show_clients(config.max_client_series)
 
     def refused_at_start(self, problems: Sequence[str]) -> None:
         """A part of the config could not take effect."""
@@ -193,6 +194,7 @@ class Reloader:
         # The same text means the same, for as long as this process has its environment.
         self.state = ConfigState(config.source, config.hash, before.since if config.hash == before.hash else now)
         self._metrics.config_loaded(config.hash, now / SECOND)
+        self._metrics.show_clients(config.max_client_series)
 
     def _refuse(self, problems: Sequence[str]) -> Reloaded:
         told = [*problems[:_PROBLEMS_TOLD]]

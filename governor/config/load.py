@@ -47,6 +47,7 @@ class Config:
     durability: Durability
     restart_grace: Nanos
     on_store_error: OnStoreError
+    max_client_series: int
     resources: tuple[ResourceSpec, ...]
     source: str
     hash: str
@@ -101,6 +102,7 @@ def parse(data: bytes, source: str, folder: Path, environ: Mapping[str, str]) ->
         durability=file.durability,
         restart_grace=file.restart_grace,
         on_store_error=file.on_store_error,
+        max_client_series=file.max_client_series,
         resources=resources,
         source=source,
         hash=fingerprint(data),

@@ -13,7 +13,7 @@ from governor.config.load import Config
 from governor.config.units import format_duration
 
 # Everything else that is not about resources holds from the start to the end of a daemon.
-AT_ONCE: Final = frozenset({"drain_timeout"})
+AT_ONCE: Final = frozenset({"drain_timeout", "max_client_series"})
 
 _LENGTHS: Final = frozenset({"drain_timeout", "restart_grace"})
 _NO_SETTINGS: Final = frozenset({"resources", "source", "hash", "warnings"})
@@ -52,6 +52,8 @@ def _text(name: str, value: object) -> str:
             return "true" if value else "false"
         case int() if name in _LENGTHS:
             return format_duration(value)
+        case int():
+            return str(value)
         case tuple():
             return ", ".join([_text(name, each) for each in value])
         case UnixAddress():

@@ -45,7 +45,7 @@ def test_every_example_passes(path: Path) -> None:
         "pools: {a: {size: 0, order: fifo, quarantine: 0s, max_lifetime: 1h30m, idle_timeout: 1.5s}}",
         "rate_limits: {a: {rate: unlimited}, b: {rate: 0/s, burst: 1}, c: {windows: [10/30s, {rate: 1/1m30s}]}}",
         "listen: [unix:/x, {unix: x, mode: '0600', owner: me, group: 100}, {unix: y, mode: 0660}, '[::1]:1']",
-        "http: off\nstate: ~/x\ndrain_timeout: 0",
+        "http: off\nstate: ~/x\ndrain_timeout: 0\nmax_client_series: 0",
         "http: 'off'",
         "durability: power\nrestart_grace: 0\non_store_error: continue",
     ],
@@ -107,6 +107,7 @@ def test_what_is_legal_passes(text: str) -> None:
         ("state: 3", "$.state"),
         ("drain_timeout: 10", "$.drain_timeout"),
         ("durability: disk", "$.durability"),
+        ("max_client_series: unlimited", "$.max_client_series"),
     ],
 )
 def test_a_typical_mistake_is_underlined(text: str, where: str) -> None:
