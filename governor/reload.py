@@ -85,6 +85,18 @@ class Reloader:
         self.state = ConfigState("" if path is None else config.source, config.hash, now)
         metrics.config_loaded(config.hash, now / SECOND)
 
+    @property
+    def started(self) -> Config:
+        """The config that this daemon was started with."""
+        return self._started
+
+    def read(self, data: bytes, source: str) -> Config:
+        """What these contents would mean in the place of the file; messages call them ``source``. May block.
+
+        Raises `ConfigError`.
+        """
+        return parse(data, source, Path.cwd() if self._path is None else folder_of(self._path), self._environ)
+
     def refused_at_start(self, problems: Sequence[str]) -> None:
         """A part of the config could not take effect."""
         self._keep_problems(tuple(problems))

@@ -142,7 +142,7 @@ class Tally:
 class Tallies:
     """One tally for each resource that there is, and what cannot be told by resource."""
 
-    __slots__ = ("_snapshot", "by_resource", "releases", "renewals", "strays")
+    __slots__ = ("_snapshot", "by_resource", "lost", "releases", "renewals", "strays")
 
     def __init__(self, snapshot: Callable[[], Snapshot]) -> None:
         """``snapshot`` is asked now, and after each reload, for what there is."""
@@ -151,6 +151,8 @@ class Tallies:
         self.follow(snapshot())
         # Tickets that claimed nothing declared, by outcome. Their names are a client's choice and not kept.
         self.strays: dict[str, int] = {}
+        # Leases that ended otherwise than by a release, by how; each once, whatever it covered.
+        self.lost: dict[EndReason, int] = dict.fromkeys(EndReason, 0)
         # Lease ids in Release and Renew by what became of each. An id that is not live tells no resource.
         self.releases: dict[str, int] = dict.fromkeys(LeaseState, 0)
         self.renewals: dict[str, int] = dict.fromkeys(LeaseState, 0)
@@ -188,7 +190,7 @@ class Tallies:
         """The same counts, which stay as they are now."""
         twin = Tallies.__new__(Tallies)
         twin.by_resource = {name: tally.copy() for name, tally in self.by_resource.items()}
-        twin.strays = self.strays.copy()
+        twin.strays, twin.lost = self.strays.copy(), self.lost.copy()
         twin.releases, twin.renewals = self.releases.copy(), self.renewals.copy()
         return twin
 
@@ -221,6 +223,8 @@ class Tallies:
             times.counts[bisect_left(TIMES, length)] += 1
             times.total += length
             return
+        if reason is not _RELEASED:
+            self.lost[reason] += 1
         for tally in self._named(grants):
             tally.ends[reason] += 1
             tally.hold.add(effect.held)

@@ -260,6 +260,27 @@ def test_what_is_listened_on(text: str, address: UnixAddress | TcpAddress) -> No
 
 
 @pytest.mark.parametrize(
+    ("text", "addresses"),
+    [
+        ("unix:admin.sock", (UnixAddress(Path("/etc/governor/admin.sock")),)),
+        ("{unix: /x, mode: '0600'}", (UnixAddress(Path("/x"), 0o600),)),
+        ("[unix:/x, 'localhost:7413']", (UnixAddress(Path("/x")), TcpAddress("localhost", 7413))),
+    ],
+)
+def test_operators_may_be_served_elsewhere(text: str, addresses: tuple[UnixAddress | TcpAddress, ...]) -> None:
+    """At one address or several; without the key nothing is said of it."""
+    assert config(f"admin: {text}").admin == addresses
+    assert config("{}").admin == ()
+
+
+def test_operators_over_tcp_are_warned_of() -> None:
+    """Every process of the machine may connect there, whoever's it is."""
+    (warning,) = config("admin: [unix:/x, 127.0.0.1:7413]").warnings
+
+    assert "every user of this machine may step in at 127.0.0.1:7413" in warning
+
+
+@pytest.mark.parametrize(
     ("text", "http"), [("off", None), ("'off'", None), ("localhost:80", TcpAddress("localhost", 80))]
 )
 def test_http_can_be_switched_off(text: str, http: TcpAddress | None) -> None:
