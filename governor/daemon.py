@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import governor.http
 import governor.rpc
-from governor import __version__, descriptors, garbage, logs, signals
+from governor import __version__, descriptors, garbage, logs, operators, signals
 from governor.chronicle import Chronicle, What
 from governor.clock import LoopClock, unix_nanos
 from governor.config import DEFAULT, Config, ConfigError, Reloaded, load
@@ -38,7 +38,9 @@ from governor.notify import Notifier
 from governor.process import boot
 from governor.reload import Reloader, changes
 from governor.restart import Restarted, RestartError, go_on
+from governor.rpc.admin import Where
 from governor.store import Store, StoreError
+from governor.watching import Watcher
 from governor.wording import count, counted, span
 
 _log: Final = logging.getLogger("governor")
@@ -93,6 +95,7 @@ class Daemon:
         # When what this run began with was last written, by the wall clock; empty when there was nothing.
         self._remembered = ""
         self._set_serving: Callable[[], None] = lambda: None
+        self._watcher: Watcher | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def serve(self) -> None:
@@ -121,24 +124,34 @@ class Daemon:
             self._reloader = Reloader(driver, metrics, self._notifier, config, self._path, os.environ)
             self._reloader.observers.append(partial(_chronicle, chronicle))
             stack.push_async_callback(self._reloader.close)
+            if self._path is not None:
+                reloader = self._reloader
+                changed = partial(reloader.request_if_changed, "watch")
+                self._watcher = Watcher(self._path, LoopClock(), lambda: reloader.seen, changed)
+                stack.callback(self._watcher.close)
+                reloader.observers.append(self._watch)
             driver.observers.append(metrics.observe)
             driver.lag_observers.append(metrics.loop_lag)
             driver.pause_observers += [metrics.paused, _tell_pause]
             self._journal.written, self._journal.failed = metrics.store_written, metrics.store_failed
-            where = []
+            http = ""
             if config.http is not None:
                 pages = await governor.http.serve(config.http, governor.http.Pages(metrics, self._not_ready))
                 stack.push_async_callback(pages.stop)
-                where.append(f"http://{config.http.host}:{pages.port} (metrics and health)")
-            server = await governor.rpc.serve(driver, LoopClock(), config.listen, restart_grace=_promised(config))
+                http = f"http://{config.http.host}:{pages.port}"
+            desk = operators.desk(
+                driver, self._journal, metrics, self._reloader, chronicle, state=self._state, http=http
+            )
+            server = await governor.rpc.serve(
+                driver, LoopClock(), config.listen, restart_grace=_promised(config), desk=desk
+            )
             stack.push_async_callback(server.stop, _GRPC_GRACE_S)
             stack.push_async_callback(chronicle.close, _GRPC_GRACE_S)
             # Whoever asks before this is refused with UNAVAILABLE: a start that fails has not used up a block of ids.
             driver.reserve_ids(await self._journal.reserve())
             fence.retire()
             driver.observers.append(self._watch_ids)
-            where = [f"{address} (gRPC)" for address in server.addresses] + where
-            self._announce(where)
+            self._announce(server, desk.where, http)
             self._announce_restart(restarted)
             self._begin_to_serve(server)
             chronicle.act(What.STARTED, detail=f"governor {__version__}, pid {os.getpid()}")
@@ -160,6 +173,7 @@ class Daemon:
         self._store_changed()
         self._notifier.ready("serving")
         self._reloader.begin()
+        self._watch()
 
     def _resume(self, store: Store, fence: int) -> tuple[Driver, Restarted]:
         """Go on where the daemon before this one ended."""
@@ -204,14 +218,21 @@ class Daemon:
         self._metrics.store_writable(not self._journal.broken)
         self._set_serving()
 
-    def _announce(self, where: Sequence[str]) -> None:
+    def _announce(self, server: governor.rpc.GrpcServer, where: Where, http: str) -> None:
         config = self._config
         _log.info("governor %s, pid %d, state in %s", __version__, os.getpid(), self._state.absolute())
         _log.info("config %s: %s", config.source, counted(spec.kind for spec in config.resources))
         for warning in config.warnings:
             _log.warning("config %s: %s", config.source, warning)
-        for address in where:
-            _log.info("listening on %s", address)
+        if where.why_not:
+            _log.warning("operators are served nowhere: %s", where.why_not)
+        for address in server.addresses:
+            _log.info("listening on %s (gRPC)", address)
+        for address in server.admin:
+            if address not in server.addresses:
+                _log.info("listening on %s (Admin)", address)
+        if http:
+            _log.info("listening on %s (metrics and health)", http)
 
     def _not_ready(self) -> str | None:
         if self._ready:
@@ -221,6 +242,11 @@ class Daemon:
 
     def _on_hangup(self, _number: Signals) -> None:
         self._reloader.request("SIGHUP")
+
+    def _watch(self, _outcome: Reloaded | None = None) -> None:
+        """Watch the config, or do not, as it says itself."""
+        if self._watcher is not None:
+            (self._watcher.begin if self._reloader.config.watch else self._watcher.close)()
 
     # --- the end --------------------------------------------------------------------------------------------
 

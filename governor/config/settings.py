@@ -13,7 +13,7 @@ from governor.config.load import Config
 from governor.config.units import format_duration
 
 # Everything else that is not about resources holds from the start to the end of a daemon.
-AT_ONCE: Final = frozenset({"drain_timeout", "max_client_series"})
+AT_ONCE: Final = frozenset({"drain_timeout", "watch", "max_client_series"})
 
 _LENGTHS: Final = frozenset({"drain_timeout", "restart_grace"})
 _NO_SETTINGS: Final = frozenset({"resources", "source", "hash", "warnings"})
@@ -49,7 +49,7 @@ def _text(name: str, value: object) -> str:
         case None:
             return "off"
         case bool():
-            return "true" if value else "false"
+            return "on" if value else "off"
         case int() if name in _LENGTHS:
             return format_duration(value)
         case int():

@@ -267,6 +267,16 @@ def _tcp_or_off(scalar: Scalar, _: Context) -> TcpAddress | None:
     return parse_tcp(scalar.text, example=7412)
 
 
+def _on_or_off(scalar: Scalar, _: Context) -> bool:
+    if scalar.text in {"on", "off"}:
+        return scalar.text == "on"
+    if scalar.text in {"true", "yes"}:
+        raise HintError("write on")
+    if scalar.text in {"false", "no"}:
+        raise HintError("write off")
+    raise HintError
+
+
 _TCP: Final = {"type": "string", "pattern": r"^\S+:[0-9]{1,5}$"}
 PATH: Final = Accepts(f"a path of at most {MAX_TEXT} bytes", _path, {"type": "string", "minLength": 1})
 SOCKET: Final = Accepts("the path of a unix socket, such as /run/governor/governor.sock", _path, PATH.schema)
@@ -278,3 +288,4 @@ ADDRESS: Final = Accepts(
 TCP_OR_OFF: Final = Accepts(
     "an address such as 127.0.0.1:7412, or off", _tcp_or_off, {"anyOf": [_TCP, {"const": "off"}]}
 )
+ON_OR_OFF: Final = Accepts("on or off", _on_or_off, {"enum": ["on", "off"]}, words=("on", "off"))

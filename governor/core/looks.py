@@ -13,7 +13,7 @@ from governor.core.kinds.rate_limit import RateLimit
 from governor.core.leases import Lease
 from governor.core.lending import Lending
 from governor.core.resource import Remembered, Resource, ResourceSpec
-from governor.core.snapshot import Held, LeaseView, MemberView, Past, WaiterView, WindowView
+from governor.core.snapshot import Held, LeaseView, MemberView, Past, ResourceSnapshot, WaiterView, WindowView
 from governor.core.types import EndReason, LeaseId, Nanos, TicketId
 
 
@@ -75,6 +75,11 @@ class Looks:
         return admission.standing(known, now) if isinstance(known, Ask) else None
 
     # --- what operators see ---------------------------------------------------------------------------------
+
+    def resource(self, name: str, *, now: Nanos) -> ResourceSnapshot | None:
+        """The numbers of one, at this instant; None when there is none."""
+        known = self._named(name)
+        return None if known is None else known.snapshot(now)
 
     def lease_ids(self, resource: str | None) -> list[LeaseId]:
         """The live leases that something is lent under, of one resource or all; rising."""

@@ -15,7 +15,7 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from governor.clock import LoopClock
 from governor.core.effects import Effect
 from governor.core.snapshot import Snapshot
-from governor.core.types import Nanos
+from governor.core.types import EndReason, Nanos
 from governor.metrics.page import ConfigFacts, DaemonFacts, Facts, lines
 from governor.metrics.tally import LAGS, WRITES, Histogram, Tallies
 from governor.metrics.text import Format, chunks, negotiate
@@ -93,6 +93,10 @@ class Metrics:
     def config_failed(self) -> None:
         """A config was refused; what was in force before stays so."""
         self._config = replace(self._config, last_successful=False)
+
+    def lost(self, reason: EndReason) -> int:
+        """How many leases ended so since the start; of those that were given back, none."""
+        return self._tallies.lost[reason]
 
     def facts(self) -> Facts:
         """All that a page shows, as of now: the one part of a page that is made in one go."""

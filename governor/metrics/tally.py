@@ -164,7 +164,7 @@ class Counted:
 class Tallies:
     """One tally for each resource that there is, those of clients, and what cannot be told by resource."""
 
-    __slots__ = ("_given_back", "_releases", "_snapshot", "by_resource", "clients", "renewals", "strays")
+    __slots__ = ("_given_back", "_releases", "_snapshot", "by_resource", "clients", "lost", "renewals", "strays")
 
     def __init__(self, snapshot: Callable[[], Snapshot]) -> None:
         """``snapshot`` is asked now, and after each reload, for what there is."""
@@ -174,6 +174,8 @@ class Tallies:
         self.follow(snapshot())
         # Tickets that claimed nothing declared, by outcome. Their names are a client's choice and not kept.
         self.strays: dict[str, int] = {}
+        # Leases that ended otherwise than by a release, by how; each once, whatever it covered.
+        self.lost: dict[EndReason, int] = dict.fromkeys(EndReason, 0)
         # Lease ids in Release and Renew by what became of each. An id that is not live tells no resource.
         self._releases: dict[str, int] = dict.fromkeys(LeaseState, 0)
         self._given_back = 0  # of those, each that was alone in its Release
@@ -265,6 +267,8 @@ class Tallies:
             times.total += length
             return
         self.clients[effect.client].lease_ended(reason, effect.held)
+        if reason is not _RELEASED:
+            self.lost[reason] += 1
         for tally in self._named(grants):
             tally.hold.add(effect.held)
             if reason is _RELEASED:

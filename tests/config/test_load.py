@@ -44,6 +44,7 @@ def test_what_a_file_does_not_say_has_a_default() -> None:
     assert read.durability is Durability.PROCESS
     assert read.restart_grace == 5 * SECOND
     assert read.on_store_error is OnStoreError.REFUSE
+    assert read.watch
     assert read.max_client_series == 100
     assert read.resources == ()
     assert read.warnings == ()
@@ -55,6 +56,12 @@ def test_what_survives_is_said_in_words() -> None:
 
     assert (read.durability, read.restart_grace) == (Durability.POWER, 0)
     assert read.on_store_error is OnStoreError.CONTINUE
+
+
+@pytest.mark.parametrize(("word", "watched"), [("on", True), ("off", False), ("'off'", False)])
+def test_a_switch_is_on_or_off(word: str, watched: bool) -> None:  # noqa: FBT001
+    """Whatever YAML makes of those words."""
+    assert config(f"watch: {word}").watch is watched
 
 
 def test_a_resource_has_the_terms_of_itself_then_of_defaults_then_built_in() -> None:
@@ -251,6 +258,27 @@ def limit_with(environ: dict[str, str], text: str) -> LimitSpec:
 def test_what_is_listened_on(text: str, address: UnixAddress | TcpAddress) -> None:
     """By default a socket is for the daemon's own user and group; relative paths start at the file's folder."""
     assert config(f"listen: [{text}]").listen == (address,)
+
+
+@pytest.mark.parametrize(
+    ("text", "addresses"),
+    [
+        ("unix:admin.sock", (UnixAddress(Path("/etc/governor/admin.sock")),)),
+        ("{unix: /x, mode: '0600'}", (UnixAddress(Path("/x"), 0o600),)),
+        ("[unix:/x, 'localhost:7413']", (UnixAddress(Path("/x")), TcpAddress("localhost", 7413))),
+    ],
+)
+def test_operators_may_be_served_elsewhere(text: str, addresses: tuple[UnixAddress | TcpAddress, ...]) -> None:
+    """At one address or several; without the key nothing is said of it."""
+    assert config(f"admin: {text}").admin == addresses
+    assert config("{}").admin == ()
+
+
+def test_operators_over_tcp_are_warned_of() -> None:
+    """Every process of the machine may connect there, whoever's it is."""
+    (warning,) = config("admin: [unix:/x, 127.0.0.1:7413]").warnings
+
+    assert "every user of this machine may step in at 127.0.0.1:7413" in warning
 
 
 @pytest.mark.parametrize(

@@ -45,9 +45,12 @@ def test_every_example_passes(path: Path) -> None:
         "pools: {a: {size: 0, order: fifo, quarantine: 0s, max_lifetime: 1h30m, idle_timeout: 1.5s}}",
         "rate_limits: {a: {rate: unlimited}, b: {rate: 0/s, burst: 1}, c: {windows: [10/30s, {rate: 1/1m30s}]}}",
         "listen: [unix:/x, {unix: x, mode: '0600', owner: me, group: 100}, {unix: y, mode: 0660}, '[::1]:1']",
+        "admin: unix:/x",
+        "admin: [{unix: x, mode: '0600'}, 127.0.0.1:7413]",
+        "http: off\nstate: ~/x\ndrain_timeout: 0",
         "http: off\nstate: ~/x\ndrain_timeout: 0\nmax_client_series: 0",
         "http: 'off'",
-        "durability: power\nrestart_grace: 0\non_store_error: continue",
+        "durability: power\nrestart_grace: 0\non_store_error: continue\nwatch: off",
     ],
 )
 def test_what_is_legal_passes(text: str) -> None:
@@ -102,6 +105,9 @@ def test_what_is_legal_passes(text: str) -> None:
         ("listen: [localhost]", "$.listen[0]"),
         ("listen: [{mode: '0600'}]", "$.listen[0]"),
         ("listen: [{unix: x, mode: '0444'}]", "$.listen[0]"),
+        ("admin: []", "$.admin"),
+        ("admin: 7413", "$.admin"),
+        ("admin: {mode: '0600'}", "$.admin"),
         ("http: 7412", "$.http"),
         ("http: false", "$.http"),
         ("state: 3", "$.state"),
