@@ -120,7 +120,7 @@ class Daemon:
                 driver, restarted = self._resume(store, fence.reserved)
             stack.callback(driver.close)
             chronicle = Chronicle(driver, unix_nanos)
-            self._metrics = metrics = Metrics(driver.snapshot, version=__version__)
+            metrics = self._begin_to_count(driver)
             self._begin_audit(chronicle, stack)
             stack.push_async_callback(self._journal.close)
             self._reloader = Reloader(driver, metrics, self._notifier, config, self._path, os.environ)
@@ -132,10 +132,6 @@ class Daemon:
                 self._watcher = Watcher(self._path, LoopClock(), lambda: reloader.seen, changed)
                 stack.callback(self._watcher.close)
                 reloader.observers.append(self._watch)
-            driver.observers.append(metrics.observe)
-            driver.lag_observers.append(metrics.loop_lag)
-            driver.pause_observers += [metrics.paused, _tell_pause]
-            self._journal.written, self._journal.failed = metrics.store_written, metrics.store_failed
             http = ""
             if config.http is not None:
                 pages = await governor.http.serve(config.http, governor.http.Pages(metrics, self._not_ready))
@@ -166,6 +162,15 @@ class Daemon:
             server.drain()
             chronicle.act(What.DRAINING)
             await self._drain()
+
+    def _begin_to_count(self, driver: Driver) -> Metrics:
+        self._metrics = metrics = Metrics(driver.snapshot, version=__version__)
+        metrics.restored(lease.client for lease in map(driver.lease, driver.lease_ids(None)) if lease)
+        driver.observers.append(metrics.observe)
+        driver.lag_observers.append(metrics.loop_lag)
+        driver.pause_observers += [metrics.paused, _tell_pause]
+        self._journal.written, self._journal.failed = metrics.store_written, metrics.store_failed
+        return metrics
 
     def _begin_audit(self, chronicle: Chronicle, stack: contextlib.AsyncExitStack) -> None:
         asked, metrics = self._config.audit, self._metrics

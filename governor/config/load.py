@@ -51,6 +51,7 @@ class Config:
     on_store_error: OnStoreError
     audit: Auditing | None
     watch: bool
+    max_client_series: int
     resources: tuple[ResourceSpec, ...]
     source: str
     hash: str
@@ -108,6 +109,7 @@ def parse(data: bytes, source: str, folder: Path, environ: Mapping[str, str]) ->
         on_store_error=file.on_store_error,
         audit=None if file.audit is None else file.audit.auditing(),
         watch=file.watch,
+        max_client_series=file.max_client_series,
         resources=resources,
         source=source,
         hash=fingerprint(data),

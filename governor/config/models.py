@@ -20,7 +20,7 @@ from governor.config.pools import SIZE, Pool
 from governor.config.problems import path
 from governor.config.resources import RateLimit, Resource, Semaphore
 from governor.config.terms import Defaults
-from governor.config.values import LENGTH_OR_ZERO, NAMES, ON_OR_OFF, PATH, TCP_OR_OFF, Name, one_of
+from governor.config.values import LENGTH_OR_ZERO, NAMES, ON_OR_OFF, PATH, TCP_OR_OFF, Name, one_of, whole
 from governor.core.types import SECOND, Nanos
 from governor.durability import Durability, OnStoreError
 
@@ -33,6 +33,9 @@ MAX_MEMBERS_IN_ALL: Final = 100_000
 DEFAULT_STATE: Final = "~/.local/state/governor"
 DEFAULT_DRAIN_TIMEOUT: Final[Nanos] = 10 * SECOND
 DEFAULT_RESTART_GRACE: Final[Nanos] = 5 * SECOND
+# Each client is some ten series, which Prometheus keeps for as long as it keeps anything.
+DEFAULT_CLIENT_SERIES: Final = 100
+MAX_CLIENT_SERIES: Final = 10_000
 
 # The sections of resources. A name is used in one of them only.
 SECTIONS: Final = ("semaphores", "pools", "rate_limits")
@@ -145,6 +148,15 @@ class File(Declared):
             json_schema_extra={"default": "on"},
         ),
     ] = True
+    max_client_series: Annotated[
+        int,
+        whole(0, MAX_CLIENT_SERIES),
+        Field(
+            description="For how many clients there are metrics of their own; all others are shown together, as other.",
+            examples=[100, 0],
+            json_schema_extra={"default": DEFAULT_CLIENT_SERIES},
+        ),
+    ] = DEFAULT_CLIENT_SERIES
     defaults: Annotated[Defaults, Field(description="What holds for every resource that does not say otherwise.")] = (
         Defaults.model_construct()
     )

@@ -14,7 +14,7 @@ from governor.config.load import Config
 from governor.config.units import format_duration, format_size
 
 # Everything else that is not about resources holds from the start to the end of a daemon.
-AT_ONCE: Final = frozenset({"drain_timeout", "watch"})
+AT_ONCE: Final = frozenset({"drain_timeout", "watch", "max_client_series"})
 
 _LENGTHS: Final = frozenset({"drain_timeout", "restart_grace"})
 _NO_SETTINGS: Final = frozenset({"resources", "source", "hash", "warnings"})
@@ -53,6 +53,8 @@ def _text(name: str, value: object) -> str:
             return "on" if value else "off"
         case int() if name in _LENGTHS:
             return format_duration(value)
+        case int():
+            return str(value)
         case tuple():
             return ", ".join([_text(name, each) for each in value])
         case UnixAddress():

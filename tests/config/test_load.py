@@ -49,6 +49,7 @@ def test_what_a_file_does_not_say_has_a_default() -> None:
     assert read.on_store_error is OnStoreError.REFUSE
     assert read.audit is None
     assert read.watch
+    assert read.max_client_series == 100
     assert read.resources == ()
     assert read.warnings == ()
 
@@ -525,4 +526,5 @@ def test_the_default_says_what_holds_without_it() -> None:
     read = load(DEFAULT, ENVIRON)
 
     assert read.drain_timeout == without.drain_timeout
+    assert read.max_client_series == without.max_client_series
     assert read.resources[0] == without.resources[0]

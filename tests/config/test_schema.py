@@ -48,6 +48,7 @@ def test_every_example_passes(path: Path) -> None:
         "admin: unix:/x",
         "admin: [{unix: x, mode: '0600'}, 127.0.0.1:7413]",
         "http: off\nstate: ~/x\ndrain_timeout: 0",
+        "http: off\nstate: ~/x\ndrain_timeout: 0\nmax_client_series: 0",
         "http: 'off'",
         "durability: power\nrestart_grace: 0\non_store_error: continue",
         "audit: off",
@@ -120,6 +121,7 @@ def test_what_is_legal_passes(text: str) -> None:
         ("audit: {policy: drop}", "$.audit"),
         ("audit: {file: a, events: leases and asks}", "$.audit"),
         ("audit: {file: a, max_size: 100M}", "$.audit"),
+        ("max_client_series: unlimited", "$.max_client_series"),
     ],
 )
 def test_a_typical_mistake_is_underlined(text: str, where: str) -> None:
