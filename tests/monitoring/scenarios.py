@@ -12,7 +12,7 @@ API: Final = f'{HERE},resource="api",kind="rate_limit"'
 
 @dataclass(frozen=True)
 class Scenario:
-    """``series``: what there is besides a daemon in good order. ``fires``: by minute, the alerts that do, with labels."""
+    """``series``: what there is besides a daemon in good order. ``fires``: which alerts do, by minute."""
 
     name: str
     series: Mapping[str, str]
@@ -137,7 +137,8 @@ SCENARIOS: Final = (
     ),
     Scenario(
         "there is no limit",
-        _of(JOBS, permits_limit=" ".join(["+Inf"] * 60), permits_in_use="400x60", waiters="1x60") | _acquires(JOBS, granted="0+9x60"),
+        _of(JOBS, permits_limit=" ".join(["+Inf"] * 60), permits_in_use="400x60", waiters="1x60")
+        | _acquires(JOBS, granted="0+9x60"),
         {40: ()},
     ),
     Scenario(
