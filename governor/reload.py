@@ -84,6 +84,7 @@ class Reloader:
         now = unix_nanos()
         self.state = ConfigState("" if path is None else config.source, config.hash, now)
         metrics.config_loaded(config.hash, now / SECOND)
+        metrics.show_clients(config.max_client_series)
 
     @property
     def started(self) -> Config:
@@ -225,6 +226,7 @@ class Reloader:
         # The same text means the same, for as long as this process has its environment.
         self.state = ConfigState(config.source, config.hash, before.since if config.hash == before.hash else now)
         self._metrics.config_loaded(config.hash, now / SECOND)
+        self._metrics.show_clients(config.max_client_series)
 
     def _refuse(self, problems: Sequence[str]) -> Reloaded:
         told = [*problems[:_PROBLEMS_TOLD]]

@@ -120,11 +120,18 @@ async def until(condition: Callable[[], bool]) -> None:
 async def test_a_good_file_is_in_force_and_says_what_it_changed(scene: Scene, reloader: Reloader) -> None:
     """Resources by name, keys of the daemon by name, and which of them need a start."""
     before = reloader.state
-    scene.write("semaphores: {one: {permits: 2}, two: {permits: 1}}\ndrain_timeout: 7s\nhttp: off\nrestart_grace: 1s\n")
+    scene.metrics.restored(["shop", "cron"])
+    scene.write(
+        "semaphores: {one: {permits: 2}, two: {permits: 1}}\ndrain_timeout: 7s\nhttp: off\nrestart_grace: 1s\n"
+        "max_client_series: 1\n"
+    )
     outcome = await reloader.reload("ann")
 
     assert (outcome.problems, outcome.added, outcome.changed, outcome.removed) == ((), ("two",), ("one",), ())
-    assert (outcome.settings, outcome.at_next_start) == (("drain_timeout",), ("http", "restart_grace"))
+    assert (outcome.settings, outcome.at_next_start) == (
+        ("drain_timeout", "max_client_series"),
+        ("http", "restart_grace"),
+    )
     assert outcome.by == ("ann",)
     assert outcome.state == reloader.state
     assert reloader.state.source == str(scene.path)
@@ -132,6 +139,7 @@ async def test_a_good_file_is_in_force_and_says_what_it_changed(scene: Scene, re
     assert reloader.state.since >= before.since
     assert scene.told == [outcome]
     assert scene.permits == 2
+    assert set(scene.metrics.facts().tallies.clients) == {"shop", "other"}
 
 
 async def test_a_bad_file_changes_nothing_and_stays_visible_until_a_good_one(

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, JsonValue
 from governor.address import Address, TcpAddress
 from governor.config import listeners
 from governor.config.accepts import Context
+from governor.config.audits import AUDIT_OR_OFF, Audit
 from governor.config.declared import SOME, Conflict, Declared, given, list_of, mapping_of
 from governor.config.listeners import DEFAULT_HTTP, DEFAULT_LISTEN, Listener, OneOrSome, apart, here
 from governor.config.nodes import MappingNode
@@ -19,7 +20,7 @@ from governor.config.pools import SIZE, Pool
 from governor.config.problems import path
 from governor.config.resources import RateLimit, Resource, Semaphore
 from governor.config.terms import Defaults
-from governor.config.values import LENGTH_OR_ZERO, NAMES, ON_OR_OFF, PATH, TCP_OR_OFF, Name, one_of
+from governor.config.values import LENGTH_OR_ZERO, NAMES, ON_OR_OFF, PATH, TCP_OR_OFF, Name, one_of, whole
 from governor.core.types import SECOND, Nanos
 from governor.durability import Durability, OnStoreError
 
@@ -32,6 +33,9 @@ MAX_MEMBERS_IN_ALL: Final = 100_000
 DEFAULT_STATE: Final = "~/.local/state/governor"
 DEFAULT_DRAIN_TIMEOUT: Final[Nanos] = 10 * SECOND
 DEFAULT_RESTART_GRACE: Final[Nanos] = 5 * SECOND
+# Each client is some ten series, which Prometheus keeps for as long as it keeps anything.
+DEFAULT_CLIENT_SERIES: Final = 100
+MAX_CLIENT_SERIES: Final = 10_000
 
 # The sections of resources. A name is used in one of them only.
 SECTIONS: Final = ("semaphores", "pools", "rate_limits")
@@ -126,6 +130,15 @@ class File(Declared):
             json_schema_extra={"default": str(OnStoreError.REFUSE)},
         ),
     ] = OnStoreError.REFUSE
+    audit: Annotated[
+        Audit | None,
+        AUDIT_OR_OFF,
+        Field(
+            description="The audit trail: a file that says who held what, and what operators did. Without this key "
+            "there is none.",
+            examples=["/var/log/governor/audit.jsonl", "off"],
+        ),
+    ] = None
     watch: Annotated[
         bool,
         ON_OR_OFF,
@@ -135,6 +148,15 @@ class File(Declared):
             json_schema_extra={"default": "on"},
         ),
     ] = True
+    max_client_series: Annotated[
+        int,
+        whole(0, MAX_CLIENT_SERIES),
+        Field(
+            description="For how many clients there are metrics of their own; all others are shown together, as other.",
+            examples=[100, 0],
+            json_schema_extra={"default": DEFAULT_CLIENT_SERIES},
+        ),
+    ] = DEFAULT_CLIENT_SERIES
     defaults: Annotated[Defaults, Field(description="What holds for every resource that does not say otherwise.")] = (
         Defaults.model_construct()
     )
