@@ -9,19 +9,18 @@ code; no lease id is used up by then.
 
 import asyncio
 import contextlib
-import errno
 import logging
 import os
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from math import inf
 from pathlib import Path
 from signal import SIGHUP, SIGINT, SIGTERM, Signals
-from typing import Any, Final
+from typing import Final
 
 import governor.http
 import governor.rpc
 from governor import __version__, descriptors, garbage, logs, operators, signals
+from governor.audit import Audit, AuditFileError
 from governor.chronicle import Chronicle, What
 from governor.clock import LoopClock, unix_nanos
 from governor.config import DEFAULT, Config, ConfigError, Reloaded, load
@@ -30,6 +29,7 @@ from governor.core.engine import Engine
 from governor.core.types import SECOND, Nanos
 from governor.driver import Driver
 from governor.durability import Durability, OnStoreError
+from governor.faults import Faults
 from governor.fence import FenceError, FormerFence
 from governor.journal import BLOCK, Journal
 from governor.lock import BindError, FolderLock
@@ -55,8 +55,6 @@ _GRPC_GRACE_S: Final = 0.5
 _IDS_RETRY_S: Final = 1.0
 # What the end may take beyond the drain, as a service manager is told.
 _LAST_STEPS: Final = 10 * SECOND
-# How often it is said that file descriptors are used up.
-_FULL_TOLD_S: Final = 60.0
 
 
 def run(path: Path | None, state: Path | None) -> int:
@@ -72,7 +70,7 @@ def run(path: Path | None, state: Path | None) -> int:
     except ConfigError as error:
         log.say(str(error))
         return _BAD_CONFIG
-    except (BindError, FenceError, StoreError) as error:
+    except (AuditFileError, BindError, FenceError, StoreError) as error:
         log.say(f"governor: {error}")
         return _CANNOT_START
     finally:
@@ -96,11 +94,15 @@ class Daemon:
         self._remembered = ""
         self._set_serving: Callable[[], None] = lambda: None
         self._watcher: Watcher | None = None
+        self._audit: Audit | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def serve(self) -> None:
-        """Start, serve, drain and end. Raises BindError, FenceError or StoreError when something cannot be had."""
-        asyncio.get_running_loop().set_exception_handler(_Faults())
+        """Start, serve, drain and end.
+
+        Raises AuditFileError, BindError, FenceError or StoreError when something cannot be had.
+        """
+        asyncio.get_running_loop().set_exception_handler(Faults())
         descriptors.raise_limit()
         stop = self._on_stop_signal
         with signals.heard({SIGTERM: stop, SIGINT: stop, SIGHUP: self._on_hangup}):
@@ -117,10 +119,10 @@ class Daemon:
             with garbage.kept():
                 driver, restarted = self._resume(store, fence.reserved)
             stack.callback(driver.close)
-            self._chronicle = chronicle = Chronicle(driver, unix_nanos)
+            chronicle = Chronicle(driver, unix_nanos)
+            metrics = self._begin_to_count(driver)
+            self._begin_audit(chronicle, stack)
             stack.push_async_callback(self._journal.close)
-            self._metrics = metrics = Metrics(driver.snapshot, version=__version__)
-            metrics.restored(lease.client for lease in map(driver.lease, driver.lease_ids(None)) if lease)
             self._reloader = Reloader(driver, metrics, self._notifier, config, self._path, os.environ)
             self._reloader.observers.append(partial(_chronicle, chronicle))
             stack.push_async_callback(self._reloader.close)
@@ -130,10 +132,6 @@ class Daemon:
                 self._watcher = Watcher(self._path, LoopClock(), lambda: reloader.seen, changed)
                 stack.callback(self._watcher.close)
                 reloader.observers.append(self._watch)
-            driver.observers.append(metrics.observe)
-            driver.lag_observers.append(metrics.loop_lag)
-            driver.pause_observers += [metrics.paused, _tell_pause]
-            self._journal.written, self._journal.failed = metrics.store_written, metrics.store_failed
             http = ""
             if config.http is not None:
                 pages = await governor.http.serve(config.http, governor.http.Pages(metrics, self._not_ready))
@@ -165,11 +163,29 @@ class Daemon:
             chronicle.act(What.DRAINING)
             await self._drain()
 
+    def _begin_to_count(self, driver: Driver) -> Metrics:
+        self._metrics = metrics = Metrics(driver.snapshot, version=__version__)
+        metrics.restored(lease.client for lease in map(driver.lease, driver.lease_ids(None)) if lease)
+        driver.observers.append(metrics.observe)
+        driver.lag_observers.append(metrics.loop_lag)
+        driver.pause_observers += [metrics.paused, _tell_pause]
+        self._journal.written, self._journal.failed = metrics.store_written, metrics.store_failed
+        return metrics
+
+    def _begin_audit(self, chronicle: Chronicle, stack: contextlib.AsyncExitStack) -> None:
+        asked, metrics = self._config.audit, self._metrics
+        if asked is not None:
+            self._audit = Audit(asked, unix_nanos, dropped=metrics.audit_dropped, failed=metrics.audit_failed)
+            stack.push_async_callback(self._audit.close)
+            self._audit.begin(chronicle, self._driver)
+
     def _begin_to_serve(self, server: governor.rpc.GrpcServer) -> None:
         self._driver.begin_to_beat()
         self._ready = True
         self._set_serving = lambda: server.set_serving(self._not_ready() is None)
         self._journal.changed = self._store_changed
+        if self._audit is not None:
+            self._audit.changed = self._set_serving
         self._store_changed()
         self._notifier.ready("serving")
         self._reloader.begin()
@@ -236,11 +252,14 @@ class Daemon:
 
     def _not_ready(self) -> str | None:
         if self._ready:
-            refuses = self._config.on_store_error is OnStoreError.REFUSE
-            return "the state cannot be written" if self._journal.broken and refuses else None
+            if self._journal.broken and self._config.on_store_error is OnStoreError.REFUSE:
+                return "the state cannot be written"
+            return self._audit.hindrance if self._audit is not None else None
         return "draining" if self._stop.is_set() else "starting"
 
     def _on_hangup(self, _number: Signals) -> None:
+        if self._audit is not None:
+            self._audit.reopen()
         self._reloader.request("SIGHUP")
 
     def _watch(self, _outcome: Reloaded | None = None) -> None:
@@ -315,23 +334,6 @@ class Daemon:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-class _Faults:
-    """What the event loop does with a fault that nobody awaits: it is logged, each time or once in a while."""
-
-    def __init__(self) -> None:
-        self._told = -inf
-
-    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """As asyncio calls it."""
-        error = context.get("exception")
-        if not (isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}):
-            loop.default_exception_handler(context)
-        elif loop.time() >= self._told + _FULL_TOLD_S:
-            # asyncio tries to accept a hundred times a second then, and has a traceback for each.
-            self._told = loop.time()
-            _log.error("out of file descriptors (%s): some connections wait; raise the limit (nofile)", error.strerror)
 
 
 def _folder(state: Path) -> FolderLock:

@@ -16,6 +16,7 @@ from typing import Final, assert_never
 from pydantic import ValidationError
 
 from governor.address import Address, AddressError, TcpAddress, UnixAddress, check_socket_path
+from governor.auditing import Auditing
 from governor.config.accepts import OURS, REPORTED, Context
 from governor.config.document import MAX_BYTES, read
 from governor.config.models import DEFAULT_STATE, File
@@ -48,6 +49,7 @@ class Config:
     durability: Durability
     restart_grace: Nanos
     on_store_error: OnStoreError
+    audit: Auditing | None
     watch: bool
     max_client_series: int
     resources: tuple[ResourceSpec, ...]
@@ -105,6 +107,7 @@ def parse(data: bytes, source: str, folder: Path, environ: Mapping[str, str]) ->
         durability=file.durability,
         restart_grace=file.restart_grace,
         on_store_error=file.on_store_error,
+        audit=None if file.audit is None else file.audit.auditing(),
         watch=file.watch,
         max_client_series=file.max_client_series,
         resources=resources,

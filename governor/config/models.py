@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, JsonValue
 from governor.address import Address, TcpAddress
 from governor.config import listeners
 from governor.config.accepts import Context
+from governor.config.audits import AUDIT_OR_OFF, Audit
 from governor.config.declared import SOME, Conflict, Declared, given, list_of, mapping_of
 from governor.config.listeners import DEFAULT_HTTP, DEFAULT_LISTEN, Listener, OneOrSome, apart, here
 from governor.config.nodes import MappingNode
@@ -129,6 +130,15 @@ class File(Declared):
             json_schema_extra={"default": str(OnStoreError.REFUSE)},
         ),
     ] = OnStoreError.REFUSE
+    audit: Annotated[
+        Audit | None,
+        AUDIT_OR_OFF,
+        Field(
+            description="The audit trail: a file that says who held what, and what operators did. Without this key "
+            "there is none.",
+            examples=["/var/log/governor/audit.jsonl", "off"],
+        ),
+    ] = None
     watch: Annotated[
         bool,
         ON_OR_OFF,

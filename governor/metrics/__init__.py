@@ -47,6 +47,7 @@ class Metrics:
         self._writes = Histogram(WRITES)
         self._write_errors = 0
         self._writable = True
+        self._audit_dropped = self._audit_write_errors = 0
         self._config = ConfigFacts()
         # The process, its garbage collector and its Python, as every Prometheus client in Python shows them.
         self._process = CollectorRegistry()
@@ -86,6 +87,14 @@ class Metrics:
         """Whether they can be, as far as is known."""
         self._writable = writable
 
+    def audit_dropped(self, lines: int) -> None:
+        """So many lines did not get into the audit file."""
+        self._audit_dropped += lines
+
+    def audit_failed(self) -> None:
+        """The audit file could not be written, begun anew or opened anew; from the one thread that does."""
+        self._audit_write_errors += 1
+
     def config_loaded(self, digest: str, at_unix_seconds: float) -> None:
         """The config with this hash is in force since then."""
         self._config = ConfigFacts(digest, at_unix_seconds, last_successful=True)
@@ -103,7 +112,14 @@ class Metrics:
         snapshot = self._snapshot()
         self._tallies.follow(snapshot)
         self._tallies.clients.tend(self._now())
-        daemon = DaemonFacts(self._paused, self._writes.copy(), self._write_errors, self._writable)
+        daemon = DaemonFacts(
+            self._paused,
+            self._writes.copy(),
+            self._write_errors,
+            self._writable,
+            self._audit_dropped,
+            self._audit_write_errors,
+        )
         return Facts(snapshot, self._tallies.copy(), self._loop_lag.copy(), daemon, self._config, self._version)
 
     def page(self, accept: str = "", facts: Facts | None = None) -> Page:

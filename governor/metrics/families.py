@@ -228,6 +228,18 @@ STORE_WRITABLE: Final = Family(
     (),
     "1 if the state could be written when that was last tried, else 0.",
 )
+AUDIT_DROPPED: Final = Family(
+    "governor_audit_dropped_total",
+    "counter",
+    (),
+    "Lines that are missing in the audit file, since it did not take them in time.",
+)
+AUDIT_WRITE_ERRORS: Final = Family(
+    "governor_audit_write_errors_total",
+    "counter",
+    (),
+    "Failures to write the audit file, to begin a new one or to open it anew.",
+)
 
 # Every family of the daemon's own.
 ALL: Final = tuple(value for value in dict(globals()).values() if isinstance(value, Family))

@@ -50,12 +50,14 @@ class ConfigFacts:
 
 @dataclass(slots=True, frozen=True)
 class DaemonFacts:
-    """What has happened to the daemon itself: how long it was paused, and how writing its state went."""
+    """What has happened to the daemon itself: how long it was paused, how its writing went."""
 
     paused: Nanos
     writes: Histogram
     write_errors: int
     writable: bool
+    audit_dropped: int
+    audit_write_errors: int
 
 
 @dataclass(slots=True, frozen=True)
@@ -124,6 +126,8 @@ def _about_the_daemon(facts: Facts, form: Format) -> Iterator[str]:
         (families.PAUSES, daemon.paused / SECOND),
         (families.STORE_ERRORS, daemon.write_errors),
         (families.STORE_WRITABLE, int(daemon.writable)),
+        (families.AUDIT_DROPPED, daemon.audit_dropped),
+        (families.AUDIT_WRITE_ERRORS, daemon.audit_write_errors),
     )
     for family, number in numbers:
         yield family.header(form)

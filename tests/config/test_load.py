@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from governor.address import TcpAddress, UnixAddress
+from governor.auditing import AuditEvents, Auditing, AuditPolicy
 from governor.config import DEFAULT, ConfigError, Problem, load, loads
 from governor.config.units import DAY, HOUR, MINUTE
 from governor.core.kinds.pool import MemberSpec, Order, PoolSpec
@@ -19,6 +20,8 @@ from governor.durability import Durability, OnStoreError
 from tests.config.reading import ENVIRON, complaints, config
 
 EXAMPLES = Path(__file__).parents[2] / "config" / "examples"
+# Where relative paths start from in these tests.
+ETC = Path("/etc/governor")
 
 
 def resource(text: str) -> ResourceSpec:
@@ -44,6 +47,7 @@ def test_what_a_file_does_not_say_has_a_default() -> None:
     assert read.durability is Durability.PROCESS
     assert read.restart_grace == 5 * SECOND
     assert read.on_store_error is OnStoreError.REFUSE
+    assert read.audit is None
     assert read.watch
     assert read.max_client_series == 100
     assert read.resources == ()
@@ -56,6 +60,28 @@ def test_what_survives_is_said_in_words() -> None:
 
     assert (read.durability, read.restart_grace) == (Durability.POWER, 0)
     assert read.on_store_error is OnStoreError.CONTINUE
+
+
+@pytest.mark.parametrize(
+    ("text", "audit"),
+    [
+        ("off", None),
+        ("/var/log/a.jsonl", Auditing(Path("/var/log/a.jsonl"), AuditPolicy.DROP, AuditEvents.LEASES, 100 * 2**20, 5)),
+        ("'off'", Auditing(ETC / "off")),
+        ("{file: a.jsonl}", Auditing(ETC / "a.jsonl")),
+        (
+            "{file: a, policy: block, events: all, max_size: unlimited, keep: 1}",
+            Auditing(ETC / "a", AuditPolicy.BLOCK, AuditEvents.ALL, None, 1),
+        ),
+        (
+            "{file: a, policy: drop, events: operators, max_size: 1GB, keep: 1000}",
+            Auditing(ETC / "a", AuditPolicy.DROP, AuditEvents.OPERATORS, 10**9, 1000),
+        ),
+    ],
+)
+def test_the_audit_trail_is_a_path_or_all_of_it(text: str, audit: Auditing | None) -> None:
+    """Or none; a relative path starts from the folder of the file."""
+    assert config(f"audit: {text}").audit == audit
 
 
 @pytest.mark.parametrize(("word", "watched"), [("on", True), ("off", False), ("'off'", False)])

@@ -50,6 +50,11 @@ def test_every_example_passes(path: Path) -> None:
         "http: off\nstate: ~/x\ndrain_timeout: 0",
         "http: off\nstate: ~/x\ndrain_timeout: 0\nmax_client_series: 0",
         "http: 'off'",
+        "durability: power\nrestart_grace: 0\non_store_error: continue",
+        "audit: off",
+        "audit: /var/log/governor/audit.jsonl",
+        "audit: {file: a, policy: block, events: all, max_size: 100MiB, keep: 5}",
+        "audit: {file: a, max_size: unlimited}",
         "durability: power\nrestart_grace: 0\non_store_error: continue\nwatch: off",
     ],
 )
@@ -113,6 +118,9 @@ def test_what_is_legal_passes(text: str) -> None:
         ("state: 3", "$.state"),
         ("drain_timeout: 10", "$.drain_timeout"),
         ("durability: disk", "$.durability"),
+        ("audit: {policy: drop}", "$.audit"),
+        ("audit: {file: a, events: leases and asks}", "$.audit"),
+        ("audit: {file: a, max_size: 100M}", "$.audit"),
         ("max_client_series: unlimited", "$.max_client_series"),
     ],
 )
