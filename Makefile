@@ -4,6 +4,7 @@
 #   make demo     the tour: config/examples/demo.py
 #   make test     every check, in the order of what fails fastest
 #   make bench    measure
+#   make monitoring   a daemon, a sample load and Prometheus together
 #   make faults   break real daemons under load, ROUNDS=100 times in each way
 #   make reloads  reload real daemons under load, RELOADS=1000 times in all ways
 #   make setup    only the development environment, in ./.venv
@@ -82,7 +83,7 @@ node: build/node/stamp
 
 # --- use --------------------------------------------------------------------------------------------------------
 
-.PHONY: run demo bench
+.PHONY: run demo bench monitoring
 run: .venv/run.stamp
 	@exec $(bin)/governor serve --config "$(CONFIG)" --state "$(STATE)"
 
@@ -91,6 +92,10 @@ demo: .venv/run.stamp
 
 bench: .venv/bench.stamp
 	@$(py) -m tests.bench $(BENCH_ARGS)
+
+# Needs Prometheus itself; what it writes is in build/monitoring.
+monitoring: .venv/run.stamp
+	@exec $(py) -m deploy.monitoring
 
 # --- checks -----------------------------------------------------------------------------------------------------
 
@@ -150,13 +155,16 @@ reloads: .venv/dev.stamp
 
 # --- upkeep -----------------------------------------------------------------------------------------------------
 
-.PHONY: format proto constraints clean
+.PHONY: format proto dashboards constraints clean
 format: .venv/dev.stamp
 	@$(bin)/ruff check --quiet --fix-only
 	@$(bin)/ruff format
 
 proto: .venv/dev.stamp
 	@$(py) proto/generate.py
+
+dashboards: .venv/dev.stamp
+	@$(py) -m deploy.monitoring.dashboards
 
 # Newest versions that pyproject.toml allows, tried in a throw-away environment; `make test` then judges them.
 constraints: | $(py)

@@ -89,7 +89,7 @@ class Looks:
         """The live leases that something is lent under, of one resource or all; rising."""
         leases = self._lending.leases
         if resource is None:
-            return sorted([lease.id for lease in leases])
+            return leases.ids()
         known = self._named(resource)
         if known is None or not known.leases:
             return []
