@@ -66,7 +66,7 @@ def test_a_state_folder_may_be_too_deep_for_a_socket() -> None:
 
 
 async def test_a_port_is_no_place_for_operators(folder: Path) -> None:
-    """Who calls Admin there is told where it is, in words and as a fact, and how to know it; over the socket it answers."""
+    """Who calls Admin there is told where it is, and how to know that; over the socket it answers."""
     async with operated(folder) as made:
         start = (await made.admin.GetInfo(pb.GetInfoRequest())).start
         place, port = made.world.server.addresses
