@@ -46,6 +46,5 @@ class LoopClock:
         return self._loop.call_later(max(0, when - time.monotonic_ns()) / 1e9, callback)
 
 
-def unix_seconds() -> float:
-    """The wall clock, for people to read; never for a deadline."""
-    return time.time()
+# The wall clock, for people to read; never for a deadline. The function itself, for what is told of very often.
+unix_nanos = time.time_ns

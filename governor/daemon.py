@@ -13,6 +13,7 @@ import errno
 import logging
 import os
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from math import inf
 from pathlib import Path
 from signal import SIGHUP, SIGINT, SIGTERM, Signals
@@ -21,9 +22,10 @@ from typing import Any, Final
 import governor.http
 import governor.rpc
 from governor import __version__, descriptors, garbage, logs, signals
-from governor.clock import LoopClock, unix_seconds
-from governor.config import DEFAULT, Config, ConfigError, load
-from governor.core.effects import Effect, Reconfigured, ReconfigureRefused
+from governor.chronicle import Chronicle, What
+from governor.clock import LoopClock, unix_nanos
+from governor.config import DEFAULT, Config, ConfigError, Reloaded, load
+from governor.core.effects import Effect
 from governor.core.engine import Engine
 from governor.core.types import SECOND, Nanos
 from governor.driver import Driver
@@ -34,6 +36,7 @@ from governor.lock import BindError, FolderLock
 from governor.metrics import Metrics
 from governor.notify import Notifier
 from governor.process import boot
+from governor.reload import Reloader, changes
 from governor.restart import Restarted, RestartError, go_on
 from governor.store import Store, StoreError
 from governor.wording import count, counted, span
@@ -52,8 +55,6 @@ _IDS_RETRY_S: Final = 1.0
 _LAST_STEPS: Final = 10 * SECOND
 # How often it is said that file descriptors are used up.
 _FULL_TOLD_S: Final = 60.0
-# Of the problems of one file; a person mends these first anyway.
-_PROBLEMS_LOGGED: Final = 20
 
 
 def run(path: Path | None, state: Path | None) -> int:
@@ -81,14 +82,13 @@ class Daemon:
     """One run of the daemon. ``path`` is read anew on SIGHUP."""
 
     def __init__(self, config: Config, path: Path | None, state: Path) -> None:
-        self._config = self._started = config
+        self._config = config
         self._path = path
         self._state = state
         self._signals = 0
         self._stop = asyncio.Event()
         self._stop_now = asyncio.Event()
         self._ready = False
-        self._reloading = asyncio.Lock()
         self._extending = False
         # When what this run began with was last written, by the wall clock; empty when there was nothing.
         self._remembered = ""
@@ -114,9 +114,12 @@ class Daemon:
             with garbage.kept():
                 driver, restarted = self._resume(store, fence.reserved)
             stack.callback(driver.close)
+            self._chronicle = chronicle = Chronicle(driver, unix_nanos)
             stack.push_async_callback(self._journal.close)
             self._metrics = metrics = Metrics(driver.snapshot, version=__version__)
-            metrics.config_loaded(config.hash, unix_seconds())
+            self._reloader = Reloader(driver, metrics, self._notifier, config, self._path, os.environ)
+            self._reloader.observers.append(partial(_chronicle, chronicle))
+            stack.push_async_callback(self._reloader.close)
             driver.observers.append(metrics.observe)
             driver.lag_observers.append(metrics.loop_lag)
             driver.pause_observers += [metrics.paused, _tell_pause]
@@ -128,6 +131,7 @@ class Daemon:
                 where.append(f"http://{config.http.host}:{pages.port} (metrics and health)")
             server = await governor.rpc.serve(driver, LoopClock(), config.listen, restart_grace=_promised(config))
             stack.push_async_callback(server.stop, _GRPC_GRACE_S)
+            stack.push_async_callback(chronicle.close, _GRPC_GRACE_S)
             # Whoever asks before this is refused with UNAVAILABLE: a start that fails has not used up a block of ids.
             driver.reserve_ids(await self._journal.reserve())
             fence.retire()
@@ -136,12 +140,15 @@ class Daemon:
             self._announce(where)
             self._announce_restart(restarted)
             self._begin_to_serve(server)
+            chronicle.act(What.STARTED, detail=f"governor {__version__}, pid {os.getpid()}")
             garbage.settle()
             await self._stop.wait()
             self._ready = False
+            self._reloader.drain()
             self._set_serving()
-            self._notifier.stopping("draining", self._config.drain_timeout + _LAST_STEPS)
+            self._notifier.stopping("draining", self._reloader.config.drain_timeout + _LAST_STEPS)
             server.drain()
+            chronicle.act(What.DRAINING)
             await self._drain()
 
     def _begin_to_serve(self, server: governor.rpc.GrpcServer) -> None:
@@ -151,6 +158,7 @@ class Daemon:
         self._journal.changed = self._store_changed
         self._store_changed()
         self._notifier.ready("serving")
+        self._reloader.begin()
 
     def _resume(self, store: Store, fence: int) -> tuple[Driver, Restarted]:
         """Go on where the daemon before this one ended."""
@@ -184,12 +192,12 @@ class Daemon:
             _are(restarted.leases, "lease"),
             f", {restarted.graced} of them {span(restarted.grace)} longer" if restarted.graced else "",
         )
-        if told := _told(restarted.change):
+        if told := changes(restarted.change):
             _log.info("config since then: %s", ", ".join(told))
         for problem in restarted.kept:
             _log.error("config: %s; until then it stays as it was, and a reload tries again", problem)
         if restarted.kept:
-            self._metrics.config_failed()
+            self._reloader.refused_at_start(restarted.kept)
 
     def _store_changed(self) -> None:
         self._metrics.store_writable(not self._journal.broken)
@@ -206,9 +214,12 @@ class Daemon:
 
     def _not_ready(self) -> str | None:
         if self._ready:
-            refuses = self._started.on_store_error is OnStoreError.REFUSE
+            refuses = self._config.on_store_error is OnStoreError.REFUSE
             return "the state cannot be written" if self._journal.broken and refuses else None
         return "draining" if self._stop.is_set() else "starting"
+
+    def _on_hangup(self, _number: Signals) -> None:
+        self._reloader.request("SIGHUP")
 
     # --- the end --------------------------------------------------------------------------------------------
 
@@ -229,10 +240,10 @@ class Daemon:
             _log.info(
                 "draining: %s held; waiting up to %s for them to end (signal again to stop at once)",
                 _are(self._driver.live_leases, "lease"),
-                span(self._config.drain_timeout),
+                span(self._reloader.config.drain_timeout),
             )
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stop_now.wait(), self._config.drain_timeout / SECOND)
+                await asyncio.wait_for(self._stop_now.wait(), self._reloader.config.drain_timeout / SECOND)
         if self._driver.live_leases:
             _log.warning("%s still held", _are(self._driver.live_leases, "lease"))
 
@@ -243,61 +254,6 @@ class Daemon:
         others = asyncio.all_tasks() - {asyncio.current_task()}
         if others:
             await asyncio.wait(others, timeout=_GRPC_GRACE_S)
-
-    # --- reload ---------------------------------------------------------------------------------------------
-
-    def _on_hangup(self, _number: Signals) -> None:
-        self._spawn(self._reload())
-
-    async def _reload(self) -> None:
-        """Read the config anew: all of it takes effect, or none."""
-        if self._path is None:
-            _log.warning("reload: no config file was named at the start; nothing to read anew")
-            return
-        async with self._reloading:
-            # A start or an end is under way else, and the manager is told of that.
-            if self._ready:
-                self._notifier.reloading()
-            await self._read_anew(self._path)
-            # Also when it was refused: the reload is over.
-            if self._ready:
-                self._notifier.ready("serving")
-
-    async def _read_anew(self, path: Path) -> None:
-        try:
-            config = await asyncio.to_thread(load, path, os.environ)
-        except ConfigError as error:
-            self._refuse_reload([str(problem) for problem in error.problems])
-            return
-        outcome = self._driver.reconfigure(config.resources)
-        if isinstance(outcome, ReconfigureRefused):
-            self._refuse_reload([f"{config.source}: {problem}" for problem in outcome.problems])
-            return
-        self._metrics.config_loaded(config.hash, unix_seconds())
-        told = _told(outcome)
-        if config.drain_timeout != self._config.drain_timeout:
-            told.append(f"drain_timeout is now {span(config.drain_timeout)}")
-        resources = counted(spec.kind for spec in config.resources)
-        _log.info("reloaded %s: %s; %s", config.source, resources, ", ".join(told) or "nothing changed")
-        now = self._started
-        pairs = {
-            "listen": (config.listen, now.listen),
-            "http": (config.http, now.http),
-            "state": (config.state, now.state),
-            "durability": (config.durability, now.durability),
-            "on_store_error": (config.on_store_error, now.on_store_error),
-        }
-        if late := [key for key, (new, old) in pairs.items() if new != old]:
-            takes = "takes" if len(late) == 1 else "take"
-            _log.warning("reload: %s %s effect at the next start", " and ".join(late), takes)
-        self._config = config
-
-    def _refuse_reload(self, problems: Sequence[str]) -> None:
-        self._metrics.config_failed()
-        for problem in problems[:_PROBLEMS_LOGGED]:
-            _log.error("reload refused: %s", problem)
-        if (more := len(problems) - _PROBLEMS_LOGGED) > 0:
-            _log.error("reload refused: and %d more; `governor check %s` lists them all", more, self._path)
 
     # --- the engine's effects -------------------------------------------------------------------------------
 
@@ -365,10 +321,10 @@ def _promised(config: Config) -> Nanos:
     return config.restart_grace if lasting else 0
 
 
-def _told(change: Reconfigured) -> list[str]:
-    """What became of which resources."""
-    changes = {"added": change.added, "changed": change.changed, "removed": change.removed}
-    return [f"{what} {', '.join(names)}" for what, names in changes.items() if names]
+def _chronicle(chronicle: Chronicle, outcome: Reloaded) -> None:
+    what = What.RELOAD_REFUSED if outcome.problems else What.RELOADED
+    touched = (*outcome.added, *outcome.changed, *outcome.removed)
+    chronicle.act(what, touched, outcome.told, ", ".join(outcome.by))
 
 
 def _tell_pause(length: Nanos) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from governor.clock import LoopClock, unix_seconds
+from governor.clock import LoopClock, unix_nanos
 from governor.core.types import MILLISECOND, SECOND, Nanos
 from governor.testing.clock import FakeClock
 
@@ -93,12 +93,12 @@ class TestLoopClock:
         asyncio.run(call())
 
 
-def test_unix_seconds_is_the_wall_clock() -> None:
-    """Seconds since 1970, for people to read."""
-    before = time.time()
-    now = unix_seconds()
+def test_unix_nanos_is_the_wall_clock() -> None:
+    """Nanoseconds since 1970, for people to read."""
+    before = time.time_ns()
+    now = unix_nanos()
 
-    assert before <= now <= time.time()
+    assert before <= now <= time.time_ns()
 
 
 class TestFakeClock:

@@ -55,22 +55,57 @@ class Config:
 
 def load(path: Path, environ: Mapping[str, str]) -> Config:
     """Reads a file; raises `ConfigError` with everything that is wrong with it."""
+    return parse(contents(path), str(path), folder_of(path), environ)
+
+
+def contents(path: Path) -> bytes:
+    """All of a file, or enough to see that it is too much; raises `ConfigError` when it cannot be read."""
     problems = Problems(str(path))
     try:
-        data = _bytes(path)
+        return _bytes(path)
     except OSError as error:
         problems.add(None, (), _WHY.get(type(error), f"cannot be read: {error.strerror}"))
     except ValueError:  # a NUL, or half a character
         problems.add(None, (), "no file can have this name")
-    else:
-        # Not the folder that a link leads to: that of a ConfigMap is another one after each update.
-        return _config(data, str(path), path.absolute().parent, environ)
     raise problems.error()
+
+
+def folder_of(path: Path) -> Path:
+    """From where relative paths in a file start."""
+    # Not the folder that a link leads to: that of a ConfigMap is another one after each update.
+    return path.absolute().parent
+
+
+def fingerprint(data: bytes) -> str:
+    """What tells one text from another: its SHA-256, in hex."""
+    return hashlib.sha256(data).hexdigest()
 
 
 def loads(text: str, *, source: str, environ: Mapping[str, str], folder: Path | None = None) -> Config:
     """Reads text; messages call it ``source``, and relative paths start from ``folder`` or the current one."""
-    return _config(text.encode("utf-8", "surrogatepass"), source, folder or Path.cwd(), environ)
+    return parse(text.encode("utf-8", "surrogatepass"), source, folder or Path.cwd(), environ)
+
+
+def parse(data: bytes, source: str, folder: Path, environ: Mapping[str, str]) -> Config:
+    """Reads the contents of a file; messages call it ``source``. Raises `ConfigError`."""
+    problems = Problems(source)
+    file = _file(data, folder, environ, problems)
+    if file is None or problems:
+        raise problems.error()
+    resources = tuple(file.defaults.resource(name, own, own.limit()) for name, own in file.resources())
+    return Config(
+        listen=file.listen,
+        http=file.http,
+        state=file.state if "state" in file.model_fields_set else _default_state(environ),
+        drain_timeout=file.drain_timeout,
+        durability=file.durability,
+        restart_grace=file.restart_grace,
+        on_store_error=file.on_store_error,
+        resources=resources,
+        source=source,
+        hash=fingerprint(data),
+        warnings=tuple(chain.from_iterable(map(_warnings, file.listen))),
+    )
 
 
 _WHY: Final[dict[type[OSError], str]] = {
@@ -87,27 +122,6 @@ def _bytes(path: Path) -> bytes:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file")
         return file.read(MAX_BYTES + 1)
-
-
-def _config(data: bytes, source: str, folder: Path, environ: Mapping[str, str]) -> Config:
-    problems = Problems(source)
-    file = _file(data, folder, environ, problems)
-    if file is None or problems:
-        raise problems.error()
-    resources = tuple(file.defaults.resource(name, own, own.limit()) for name, own in file.resources())
-    return Config(
-        listen=file.listen,
-        http=file.http,
-        state=file.state if "state" in file.model_fields_set else _default_state(environ),
-        drain_timeout=file.drain_timeout,
-        durability=file.durability,
-        restart_grace=file.restart_grace,
-        on_store_error=file.on_store_error,
-        resources=resources,
-        source=source,
-        hash=hashlib.sha256(data).hexdigest(),
-        warnings=tuple(chain.from_iterable(map(_warnings, file.listen))),
-    )
 
 
 def _default_state(environ: Mapping[str, str]) -> Path:

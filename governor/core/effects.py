@@ -33,6 +33,7 @@ class Denied:
     denial: Denial
     claims: tuple[Claim, ...]
     waited: Nanos = 0
+    client: str = ""
 
 
 @dataclass(slots=True)
@@ -42,6 +43,7 @@ class Abandoned:
     ticket: TicketId
     claims: tuple[Claim, ...]
     waited: Nanos
+    client: str = ""
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ import yaml
 
 from governor.config import ConfigError, document, loads
 from governor.config.document import MAX_BYTES, MAX_NODES, read
-from governor.config.load import _config
+from governor.config.load import parse
 from governor.config.nodes import Broken, ListNode, MappingNode, Node, Scalar, found
 from governor.config.problems import MAX_PROBLEMS, Problems
 from governor.config.syntax import MAX_DEPTH
@@ -27,7 +27,7 @@ def tree(text: str, **environ: str) -> Node | None:
 def told(data: bytes) -> list[str]:
     """What is wrong with the bytes of a file."""
     with pytest.raises(ConfigError) as caught:
-        _config(data, "x", Path("/"), {})
+        parse(data, "x", Path("/"), {})
     return str(caught.value).split("\n")
 
 

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from governor.config import Config, ConfigError, json_schema
-from governor.config.load import _config
+from governor.config.load import parse
 from tests.config.reading import ENVIRON, Json, as_an_editor_sees
 
 SCHEMA = jsonschema.Draft202012Validator(json_schema())
@@ -74,7 +74,7 @@ NASTY = [
 def read(data: bytes) -> Config | ConfigError:
     """What the bytes of a file make; anything else that is raised is a bug."""
     try:
-        return _config(data, "governor.yaml", Path("/etc/governor"), ENVIRON)
+        return parse(data, "governor.yaml", Path("/etc/governor"), ENVIRON)
     except ConfigError as error:
         told = error
     lines = data.count(b"\n") + data.count(b"\r") + 2

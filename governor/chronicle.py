@@ -1,0 +1,185 @@
+"""Chronicle: whoever wants to know what happens is told, as it happens.
+
+It knows who listens, and what each of them wants. It must never know how they are reached, and it must cost nothing
+while nobody listens: only then does it look at what the engine does.
+
+A reader has a bounded buffer. When that is full, what comes is dropped and counted, and the count is told in its place:
+whoever reads slowly holds up nobody.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from governor.core.effects import Effect
+from governor.core.types import Nanos
+from governor.driver import Driver
+from governor.entries import Entry, What, entries
+
+__all__ = ["BUFFER", "Chronicle", "Entry", "Reader", "Wanted", "What"]
+
+Listener = Callable[[Sequence[Entry]], None]
+
+# Entries that lie unread: some seconds of a busy daemon, and at most a few megabytes.
+BUFFER: Final = 8192
+
+# Those about the reading itself, which come whatever is wanted; and that which is about all resources at once.
+_ALWAYS: Final = frozenset((What.WATCHING, What.MISSED, What.STOPPING))
+_NO_NAMES: Final[frozenset[str]] = frozenset()
+
+
+@dataclass(slots=True, frozen=True)
+class Wanted:
+    """Which entries a reader wants; an empty set is all. What fits one of each kind is wanted."""
+
+    resources: frozenset[str] = _NO_NAMES
+    clients: frozenset[str] = _NO_NAMES
+    what: frozenset[str] = _NO_NAMES
+
+    def has(self, entry: Entry) -> bool:
+        """Whether this one is."""
+        what, named = entry.what, self.resources
+        if what in _ALWAYS:
+            return True
+        about = not named or not named.isdisjoint(entry.resources)
+        if named and what is What.RELOADED and about:
+            return True  # what somebody watches may have been removed, whatever else he wants to know
+        if not entry.resources and what is What.DRAINING:
+            about = True  # the whole daemon is
+        return about and (not self.clients or entry.client in self.clients) and (not self.what or what in self.what)
+
+
+_ALL: Final = Wanted()
+
+
+class Reader:
+    """One who reads what he wants, when he can. Not to be read by two at once."""
+
+    def __init__(self, wanted: Wanted, buffer: int, now: Callable[[], Nanos]) -> None:
+        self._wanted = wanted
+        self._everything = wanted == _ALL
+        self._buffer = buffer
+        self._now = now
+        self._entries: list[Entry] = []
+        self._missed = 0
+        self._over = False
+        self._news: asyncio.Future[None] | None = None
+
+    def tell(self, told: Sequence[Entry]) -> None:
+        """For whoever listens for him."""
+        wanted = told if self._everything else [entry for entry in told if self._wanted.has(entry)]
+        if not wanted:
+            return
+        # Once some are missed the next are, too, until he reads: the count stands where they would have stood.
+        room = 0 if self._missed else self._buffer - len(self._entries)
+        self._entries += wanted[:room]
+        self._missed += max(0, len(wanted) - room)
+        self._wake()
+
+    def end(self) -> None:
+        """Nothing comes any more; what is there can still be read."""
+        self._over = True
+        self._wake()
+
+    async def read(self) -> list[Entry] | None:
+        """All that there is, when there is any; None when nothing will come any more."""
+        while not self._entries:  # nothing is missed but behind what is there
+            if self._over:
+                return None
+            self._news = asyncio.get_running_loop().create_future()
+            try:
+                await self._news
+            finally:
+                self._news = None
+        read, self._entries = self._entries, []
+        if self._missed:
+            read.append(Entry(self._now(), What.MISSED, missed=self._missed))
+            self._missed = 0
+        return read
+
+    def _wake(self) -> None:
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
+
+
+class Chronicle:
+    """What happens to one driver, and what is done to it. ``now``: the wall clock, in nanoseconds of Unix time."""
+
+    def __init__(self, driver: Driver, now: Callable[[], Nanos]) -> None:
+        self._driver = driver
+        self._now = now
+        self._listeners: list[Listener] = []
+        self._readers: dict[Reader, Listener] = {}
+        # Told of what operators do, and of nothing else.
+        self.act_listeners: list[Callable[[Entry], None]] = []
+        self._closed = False
+        self._left: asyncio.Future[None] | None = None
+
+    def listen(self, listener: Listener) -> None:
+        """``listener`` is called with all that each step of the engine has to tell; it must not raise."""
+        if not self._listeners:
+            self._driver.observers.append(self._observe)
+        self._listeners.append(listener)
+
+    def leave(self, listener: Listener) -> None:
+        """It is not called any more; safe twice."""
+        if listener in self._listeners:
+            self._listeners.remove(listener)
+            if not self._listeners:
+                self._driver.observers.remove(self._observe)
+
+    def read(self, wanted: Wanted = _ALL, buffer: int = BUFFER) -> Reader:
+        """A reader of what is ``wanted`` from now on; whoever has it must `forget` it."""
+        reader = Reader(wanted, buffer, self._now)
+        if self._closed:
+            reader.end()
+            return reader
+        self._readers[reader] = listener = reader.tell
+        self.listen(listener)
+        reader.tell((Entry(self._now(), What.WATCHING),))
+        return reader
+
+    def forget(self, reader: Reader) -> None:
+        """He is gone; safe twice."""
+        if (listener := self._readers.pop(reader, None)) is not None:
+            self.leave(listener)
+        if not self._readers and self._left is not None and not self._left.done():
+            self._left.set_result(None)
+
+    @property
+    def readers(self) -> int:
+        """How many there are."""
+        return len(self._readers)
+
+    def act(
+        self, what: What, resources: Collection[str] = (), detail: str = "", actor: str = "", *, client: str = ""
+    ) -> None:
+        """Somebody has done this to the daemon, and it changed something; told by whoever carried it out."""
+        entry = Entry(self._now(), what, tuple(resources), client, detail=detail, actor=actor)
+        self._tell((entry,))
+        for listener in self.act_listeners:
+            listener(entry)
+
+    async def close(self, patience: float) -> None:
+        """Tell everybody that the daemon ends, and nothing after that. Readers have ``patience`` seconds to read it."""
+        self.act(What.STOPPING)
+        self._closed = True
+        for reader, listener in self._readers.items():
+            self.leave(listener)
+            reader.end()
+        if self._readers:
+            self._left = asyncio.get_running_loop().create_future()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._left, patience)
+
+    def _observe(self, effects: Sequence[Effect]) -> None:
+        driver = self._driver
+        told = list(entries(effects, at=self._now(), now=driver.stepped_at, held=driver.held))
+        if told:
+            self._tell(told)
+
+    def _tell(self, told: Sequence[Entry]) -> None:
+        for listener in self._listeners:
+            listener(told)

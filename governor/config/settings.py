@@ -1,0 +1,73 @@
+"""How two configs differ in the keys of the daemon itself.
+
+It knows which of them take effect at a reload and how each is written. It must never know about resources.
+"""
+
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from governor.address import DEFAULT_MODE, TcpAddress, UnixAddress
+from governor.config.load import Config
+from governor.config.units import format_duration
+
+# Everything else that is not about resources holds from the start to the end of a daemon.
+AT_ONCE: Final = frozenset({"drain_timeout"})
+
+_LENGTHS: Final = frozenset({"drain_timeout", "restart_grace"})
+_NO_SETTINGS: Final = frozenset({"resources", "source", "hash", "warnings"})
+
+
+@dataclass(slots=True, frozen=True)
+class Setting:
+    """One key, and what it was and will be as the YAML would say it."""
+
+    name: str
+    before: str
+    after: str
+
+
+def at_once(before: Config, after: Config) -> tuple[Setting, ...]:
+    """What differs and takes effect at a reload."""
+    return tuple(setting for setting in _differences(before, after) if setting.name in AT_ONCE)
+
+
+def at_next_start(before: Config, after: Config) -> tuple[Setting, ...]:
+    """What differs and takes effect at the next start; ``before`` is that of this start."""
+    return tuple(setting for setting in _differences(before, after) if setting.name not in AT_ONCE)
+
+
+def _differences(before: Config, after: Config) -> list[Setting]:
+    names = [field.name for field in fields(Config) if field.name not in _NO_SETTINGS]
+    pairs = [(name, getattr(before, name), getattr(after, name)) for name in names]
+    return [Setting(name, _text(name, old), _text(name, new)) for name, old, new in pairs if old != new]
+
+
+def _text(name: str, value: object) -> str:
+    match value:
+        case None:
+            return "off"
+        case bool():
+            return "true" if value else "false"
+        case int() if name in _LENGTHS:
+            return format_duration(value)
+        case tuple():
+            return ", ".join([_text(name, each) for each in value])
+        case UnixAddress():
+            return _socket(value)
+        case TcpAddress() | Path() | StrEnum():
+            return str(value)
+        case _:
+            raise AssertionError(f"{name}: nobody has said how to write this")
+
+
+def _socket(address: UnixAddress) -> str:
+    told = [str(address)]
+    if address.mode != DEFAULT_MODE:
+        told.append(f"mode 0{address.mode:o}")
+    if address.owner is not None:
+        told.append(f"owner {address.owner}")
+    if address.group is not None:
+        told.append(f"group {address.group}")
+    return " ".join(told)

@@ -1,0 +1,57 @@
+"""Which config is in force, and what became of an attempt to put another in its place.
+
+It knows the answers that operators are given. It must never know how a config is read, or what it does.
+"""
+
+from dataclasses import dataclass
+
+from governor.core.types import Nanos
+
+
+@dataclass(slots=True, frozen=True)
+class ConfigState:
+    """The config in force.
+
+    ``source`` names the file, empty for the one that is built in; ``hash`` is the SHA-256 of its bytes, in hex.
+    ``since`` and ``refused_at`` are of the wall clock, in nanoseconds since 1970. ``problems``: why a later attempt to
+    load another was refused, gone with the next that succeeds; of very many the first, and how many more there are.
+    """
+
+    source: str
+    hash: str
+    since: Nanos
+    problems: tuple[str, ...] = ()
+    refused_at: Nanos | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class Reloaded:
+    """How a reload went. With ``problems`` nothing has changed.
+
+    ``added``, ``changed`` and ``removed`` name resources, ``settings`` keys of the daemon itself that hold from now on,
+    and ``at_next_start`` those that are other than at this start and hold from the next. ``by``: who asked for it, as
+    far as they said; several may have asked for one reading. ``state`` is as of then.
+    """
+
+    state: ConfigState
+    problems: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    at_next_start: tuple[str, ...] = ()
+    by: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> str:
+        """All of it in one line."""
+        if self.problems:
+            return "; ".join(self.problems)
+        parts = {
+            "added": self.added,
+            "changed": self.changed,
+            "removed": self.removed,
+            "set": self.settings,
+            "at the next start": self.at_next_start,
+        }
+        return "; ".join(f"{what} {', '.join(names)}" for what, names in parts.items() if names) or "nothing changed"
