@@ -25,6 +25,9 @@ from governor.core.effects import (
     Renewed,
     Restored,
     RestoreRefused,
+    Revoked,
+    Steered,
+    SteerRefused,
 )
 from governor.core.engine import Engine
 from governor.core.events import (
@@ -34,20 +37,30 @@ from governor.core.events import (
     Drain,
     Event,
     Pause,
+    Quarantine,
+    Readmit,
     Reconfigure,
+    Recycle,
     Release,
     Renew,
     ReserveIds,
     Restore,
+    Revoke,
     Seal,
+    SetOverride,
+    SetStanding,
+    Steer,
     Wake,
 )
+from governor.core.limit import LimitSpec
 from governor.core.resource import Remembered, ResourceSpec
-from governor.core.snapshot import Held, Past, Peak, Snapshot
-from governor.core.types import MILLISECOND, SECOND, Claim, LeaseId, Nanos, Outcome, TicketId
+from governor.core.types import MILLISECOND, SECOND, Claim, LeaseId, Nanos, Outcome, Standing, TicketId
+from governor.looks import Looks
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from governor.core.snapshot import Held, Past
 
 Answer = Granted | Denied
 
@@ -61,7 +74,7 @@ STARTS: Final[Nanos] = 2 * SECOND
 _NEVER: Final[Nanos] = 1 << 63
 
 
-class Driver:
+class Driver(Looks):
     """An engine with a clock and callers.
 
     ``observers`` are called with the effects of each step, before any caller goes on; ``lag_observers`` with how
@@ -78,9 +91,8 @@ class Driver:
 
     def __init__(self, engine: Engine, clock: Clock, *, beating: bool = True) -> None:
         """``beating``: or else only from `begin_to_beat` on; a start that takes its time is no pause until `STARTS`."""
+        super().__init__(engine, clock)
         self._beating = beating
-        self._engine = engine
-        self._clock = clock
         self._callers: dict[TicketId, Callable[[Answer], None]] = {}
         self._last_ticket = 0
         self._timer: Timer | None = None
@@ -189,67 +201,48 @@ class Driver:
                 return effect
         raise AssertionError("the engine did not answer a restoration")
 
-    def snapshot(self) -> Snapshot:
-        """The numbers of everything, now."""
-        return self._engine.snapshot(now=self._clock.now())
-
-    def peaks(self) -> list[Peak]:
-        """The most of each resource since this was last asked."""
-        return self._engine.peaks()
-
     def catch_turn(self) -> None:
         """Have ``turn`` called if its instant is over, though no step has come since."""
         now = self._clock.now()
         if now >= self.turn_at:
             self.turn_at = self.turn(now)
 
-    def held(self, lease: LeaseId) -> Held | None:
-        """What a lease is, as of the last step; None when it does not live."""
-        return self._engine.held(lease)
+    # --- operators ------------------------------------------------------------------------------------------
 
-    def deadlines(self, leases: "Iterable[LeaseId]") -> list[tuple[Nanos, bool, LeaseId]]:
-        """When each of these that lives ends, and whether that is as one whose holder is gone."""
-        return self._engine.deadlines(leases)
+    def revoke(self, leases: tuple[LeaseId, ...]) -> tuple[LeaseResult, ...]:
+        """End leases now, whoever holds them; a result for each, in order."""
+        for effect in self._step(Revoke(leases)):
+            if isinstance(effect, Revoked):
+                return effect.results
+        raise AssertionError("the engine did not answer a revocation")
 
-    def lease_of(self, client: str, request_id: str) -> LeaseId | None:
-        """The live lease that this client's request id stands for."""
-        return self._engine.lease_of(client, request_id)
+    def set_standing(self, resource: str, standing: Standing) -> Steered | SteerRefused:
+        """Pause a resource, drain it, or open it again."""
+        return self._steer(SetStanding(resource, standing))
 
-    def past(self, lease: LeaseId) -> Past | None:
-        """What a lease was that has ended, if a request id still stands for it."""
-        return self._engine.past(lease)
+    def set_override(self, resource: str, limit: LimitSpec | None, length: Nanos = 0) -> Steered | SteerRefused:
+        """Put another limit in force for ``length`` from now; None: the declared one, at once."""
+        return self._steer(SetOverride(resource, limit, 0 if limit is None else self._clock.now() + length))
 
-    def resources(self) -> list[str]:
-        """The names of all that is declared, or still lent."""
-        return [resource.name for resource in self.snapshot().resources]
+    def recycle(self, resource: str, member: str | None = None) -> Steered | SteerRefused:
+        """Have one member of a pool, or all, opened anew when it is next lent."""
+        return self._steer(Recycle(resource, member))
 
-    def remember(self, resource: str) -> Remembered:
-        """What a restart must know of a resource that there is."""
-        remembered = self._engine.remember(resource, now=self._clock.now())
-        assert remembered is not None, "a resource was to be remembered that there is not"
-        return remembered
+    def quarantine(self, resource: str, member: str, length: Nanos | None = None) -> Steered | SteerRefused:
+        """Keep a member out for ``length`` from now; None: until it is readmitted."""
+        return self._steer(Quarantine(resource, member, None if length is None else self._clock.now() + length))
 
-    def marks(self, resource: str) -> int | None:
-        """Another number after any change of a resource that must not be forgotten; None when there is none."""
-        return self._engine.marks(resource)
+    def readmit(self, resource: str, member: str) -> Steered | SteerRefused:
+        """End any quarantine of a member."""
+        return self._steer(Readmit(resource, member))
 
-    def grace(self, lease_id: LeaseId) -> Nanos | None:
-        """How long a live lease outlives its holder; None is until its deadline."""
-        return self._engine.grace(lease_id)
+    def _steer(self, order: Steer) -> Steered | SteerRefused:
+        for effect in self._step(order):
+            if isinstance(effect, (Steered, SteerRefused)):
+                return effect
+        raise AssertionError("the engine did not answer an order")
 
-    def place(self, ticket: TicketId) -> tuple[int, Nanos] | None:
-        """Of a ticket in line, how many are ahead of it, and the first instant at which it could be granted."""
-        return self._engine.place(ticket, now=self._clock.now())
-
-    @property
-    def last_id(self) -> LeaseId:
-        """The highest lease id given out so far."""
-        return self._engine.last_id
-
-    @property
-    def live_leases(self) -> int:
-        """How many leases are held."""
-        return self._engine.live_leases
+    # --- steps ----------------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Stop the timers. Nothing ends on its own any more."""

@@ -3,12 +3,17 @@
 It knows the rules of asking and waiting. It must never change anything: every function here only looks.
 """
 
+from typing import Final
+
 from governor.core.ask import Ask
 from governor.core.events import Acquire
 from governor.core.resource import Resource
-from governor.core.types import MAX_CLAIMS, MAX_PERMITS, MILLISECOND, MIN_LEASE, Claim, Denial, Nanos, Reason
+from governor.core.resources import Resources
+from governor.core.types import MAX_CLAIMS, MAX_PERMITS, MILLISECOND, MIN_LEASE, Claim, Denial, Nanos, Reason, Standing
 
 Wants = list[tuple[Resource, int]]
+
+_REASONS: Final = {Standing.PAUSED: Reason.PAUSED, Standing.DRAINING: Reason.DRAINING}
 
 
 def malformed(event: Acquire) -> Denial | None:
@@ -29,7 +34,21 @@ def malformed(event: Acquire) -> Denial | None:
     return None
 
 
-def unknown(claims: tuple[Claim, ...], claim: Claim) -> Denial:
+def closed(resources: Resources, claims: tuple[Claim, ...]) -> Denial:
+    """Of one of these there is nothing: what is not declared is said first, for it will not come back by itself."""
+    for claim in claims:
+        resource = resources.get((claim.resource, claim.key))
+        if resource is None or resource.removed:
+            return _unknown(claims, claim)
+    standings = [(claim.resource, resources.get((claim.resource, claim.key))) for claim in claims]
+    return next(
+        Denial(_REASONS[resource.standing], name)
+        for name, resource in standings
+        if resource is not None and resource.standing in _REASONS
+    )
+
+
+def _unknown(claims: tuple[Claim, ...], claim: Claim) -> Denial:
     """Nothing of this name is declared; without a name, nothing was asked for."""
     if claim.resource:
         return Denial(Reason.UNKNOWN_RESOURCE, claim.resource)
@@ -116,8 +135,12 @@ def cap(wants: Wants, wait: Nanos | None) -> Nanos | None:
 
 
 def blocker(wants: Wants, now: Nanos) -> str:
-    """The resource to name when an ask was not granted: the first that is lent out, else the first with a line."""
-    names = [resource.spec.name for resource, permits in wants if not resource.limit.can_take(permits, now)]
+    """The resource to name when an ask was not granted: the first lent out or paused, else with a line."""
+    names = [
+        resource.spec.name
+        for resource, permits in wants
+        if resource.closed or not resource.limit.can_take(permits, now)
+    ]
     names += [resource.spec.name for resource, _ in wants if resource.line.permits]
     return names[0] if names else wants[0][0].spec.name
 

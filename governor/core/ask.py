@@ -45,8 +45,8 @@ class Ask:
 
     def takeable(self, now: Nanos) -> bool:
         """Whether all that it wants could be taken now, lines aside."""
-        for resource, permits in self.wants:  # noqa: SIM110  (a generator costs more than the loop)
-            if not resource.limit.can_take(permits, now):
+        for resource, permits in self.wants:
+            if resource.closed or not resource.limit.can_take(permits, now):
                 return False
         return True
 

@@ -103,10 +103,11 @@ class Refunded:
 
 
 class LeaseState(StrEnum):
-    """What became of one id of a Release or Renew."""
+    """What became of one id of a Release, Renew or Revoke."""
 
     RELEASED = "released"
     RENEWED = "renewed"
+    REVOKED = "revoked"
     ENDED = "ended"
     UNKNOWN = "unknown"
     REFUSED = "refused"
@@ -143,8 +144,58 @@ class Renewed:
 
 
 @dataclass(slots=True)
+class Revoked:
+    """The answer to one Revoke: a result for each id, in the order asked."""
+
+    results: tuple[LeaseResult, ...]
+
+
+@dataclass(slots=True)
+class Steered:
+    """An operator's order about a resource is obeyed. Not ``changed``: it was so already.
+
+    ``members``: the ids of those that the order was about.
+    """
+
+    resource: str
+    changed: bool
+    members: tuple[str, ...] = ()
+
+
+class SteerProblem(StrEnum):
+    """Why an operator's order about a resource cannot be obeyed."""
+
+    UNKNOWN_RESOURCE = "unknown_resource"
+    # Declared no more; it goes with its last lease.
+    REMOVED = "removed"
+    # The limit is not of the kind that the resource is.
+    OTHER_KIND = "other_kind"
+    # The members of a pool are what the config says.
+    POOL = "pool"
+    NOT_A_POOL = "not_a_pool"
+    UNKNOWN_MEMBER = "unknown_member"
+    # It would have ended by now.
+    OVER = "over"
+
+
+@dataclass(slots=True)
+class SteerRefused:
+    """An operator's order changed nothing."""
+
+    resource: str
+    problem: SteerProblem
+
+
+@dataclass(slots=True)
+class OverrideOver:
+    """The time of an override is over: the declared limit is in force again."""
+
+    resource: str
+
+
+@dataclass(slots=True)
 class Reconfigured:
-    """The new resources are in force; names by what happened to them. ``removed`` ones with leases still drain."""
+    """The new resources are in force; names by what happened to them. ``removed`` ones stay while they are lent."""
 
     added: tuple[str, ...]
     changed: tuple[str, ...]
@@ -200,4 +251,8 @@ Effect = (
     | Restored
     | RestoreRefused
     | Paused
+    | Revoked
+    | Steered
+    | SteerRefused
+    | OverrideOver
 )

@@ -8,10 +8,9 @@ alone, never on how punctual a timer was. When very much is due at once, it is m
 event: until the last of them the engine is *behind*, and `next_deadline` is over already.
 """
 
-from collections.abc import Iterable
 from typing import Final, assert_never
 
-from governor.core import admission, invariants, reload, restart
+from governor.core import admission, reload, restart, steering
 from governor.core.agenda import NEVER
 from governor.core.ask import MAX_TICKETS, Ask
 from governor.core.effects import (
@@ -24,6 +23,7 @@ from governor.core.effects import (
     Queued,
     Released,
     Renewed,
+    Revoked,
 )
 from governor.core.events import (
     Abandon,
@@ -32,18 +32,25 @@ from governor.core.events import (
     Drain,
     Event,
     Pause,
+    Quarantine,
+    Readmit,
     Reconfigure,
+    Recycle,
     Release,
     Renew,
     ReserveIds,
     Restore,
+    Revoke,
     Seal,
+    SetOverride,
+    SetStanding,
+    Steer,
     Wake,
 )
 from governor.core.leases import Lease
 from governor.core.lending import RIPENINGS, WAITS, Lending, granted
-from governor.core.resource import Remembered
-from governor.core.snapshot import Held, Past, Peak, Snapshot
+from governor.core.looks import Looks
+from governor.core.snapshot import Peak, Snapshot
 from governor.core.types import Denial, EndReason, LeaseId, Nanos, Outcome, Reason, TicketId
 
 # Looking up a member of an enum costs half as much as making a record; these are on the hottest paths.
@@ -51,18 +58,22 @@ _EXPIRED: Final = EndReason.EXPIRED
 _RELEASED: Final = EndReason.RELEASED
 _STATE_RELEASED: Final = LeaseState.RELEASED
 
+_Seldom = Reconfigure | Restore | Pause | Drain | ReserveIds | Seal | Revoke | Steer
+# What changes how much there is to lend, and may not do so before what is due by then has happened.
+_NEEDS_ALL: Final = (Reconfigure, SetStanding, SetOverride, Recycle, Quarantine, Readmit)
+
 # How many due things one event makes happen, so that none holds up everybody else for more than a few milliseconds.
 AT_ONCE: Final = 1000
 
 
-class Engine:
+class Engine(Looks):
     """Events in, effects out. Nothing is declared at first, and there are no lease ids until ``ReserveIds``."""
 
-    __slots__ = ("_at_once", "_draining", "_lending")
+    __slots__ = ("_at_once", "_draining")
 
     def __init__(self, first_id: int = 1, at_once: int = AT_ONCE) -> None:
         """``first_id``: the first lease id to give out; higher than any that was ever given out before."""
-        self._lending = Lending(LeaseId(first_id))
+        super().__init__(Lending(LeaseId(first_id)))
         self._at_once = at_once
         self._draining = False
 
@@ -98,16 +109,6 @@ class Engine:
         """Whether anything is due before ``instant``; may say so when nothing is, but is quicker than the truth."""
         return self._lending.agenda.bound < instant
 
-    @property
-    def last_id(self) -> LeaseId:
-        """The highest lease id given out so far."""
-        return self._lending.leases.last_id
-
-    @property
-    def live_leases(self) -> int:
-        """How many leases are held."""
-        return len(self._lending.leases)
-
     def snapshot(self, *, now: Nanos) -> Snapshot:
         """The numbers of everything, at this instant."""
         return Snapshot(
@@ -121,47 +122,6 @@ class Engine:
         """The most of each resource since this was last asked; the one look that changes what the next one sees."""
         return [resource.peak() for resource in self._lending.resources]
 
-    def lease_of(self, client: str, request_id: str) -> LeaseId | None:
-        """The live lease that this client's request id stands for."""
-        known = self._lending.register.of_request(client, request_id)
-        return known.id if isinstance(known, Lease) and known.end is None and known.deadline is not None else None
-
-    def held(self, lease_id: LeaseId) -> Held | None:
-        """What a lease is, as of the last step; None when it does not live."""
-        return restart.held(self._lending, lease_id)
-
-    def deadlines(self, lease_ids: Iterable[LeaseId]) -> list[tuple[Nanos, bool, LeaseId]]:
-        """When each of these that lives ends, and whether that is as one whose holder is gone."""
-        return restart.deadlines(self._lending, lease_ids)
-
-    def past(self, lease_id: LeaseId) -> Past | None:
-        """What a lease was that has ended, if a request id still stands for it; else it need not be remembered."""
-        return restart.past(self._lending, lease_id)
-
-    def remember(self, resource: str, *, now: Nanos) -> Remembered | None:
-        """What a restart must know of a resource, also of one that drains; None when there is none."""
-        known = self._lending.resources.get((resource, ""))
-        return None if known is None else known.remember(now)
-
-    def marks(self, resource: str) -> int | None:
-        """Of a resource that there is: another number after any change that must be remembered before its answer."""
-        known = self._lending.resources.get((resource, ""))
-        return None if known is None else known.limit.marks
-
-    def grace(self, lease_id: LeaseId) -> Nanos | None:
-        """How long a live lease outlives its holder; None is until its deadline."""
-        lease = self._lending.leases.live(lease_id)
-        return None if lease is None else lease.grace
-
-    def place(self, ticket: TicketId, *, now: Nanos) -> tuple[int, Nanos] | None:
-        """Of a ticket in line, what ``Queued`` would say of it now: how many are ahead, and not before when."""
-        known = self._lending.register.of_ticket(ticket)
-        return admission.standing(known, now) if isinstance(known, Ask) else None
-
-    def check(self, *, now: Nanos) -> None:
-        """Raise AssertionError, naming the invariant, when the whole state breaks one; as slow as there is state."""
-        invariants.check(self._lending, now)
-
     # --- asking ---------------------------------------------------------------------------------------------
 
     def _acquire(self, event: Acquire, now: Nanos, effects: list[Effect]) -> None:
@@ -172,7 +132,7 @@ class Engine:
         elif denial is None:
             denial = self._admit(event, now, effects)
         if denial is not None:
-            effects.append(Denied(event.ticket, denial, event.claims))
+            effects.append(Denied(event.ticket, denial, event.claims, 0, event.client))
 
     def _admit(self, event: Acquire, now: Nanos, effects: list[Effect]) -> Denial | None:
         """Grant it or put it in line; a denial has changed nothing."""
@@ -185,8 +145,8 @@ class Engine:
         for claim in event.claims:
             permits = claim.permits
             resource = lending.resources.get((claim.resource, claim.key))
-            if resource is None or resource.draining:
-                return admission.unknown(event.claims, claim)
+            if resource is None or resource.closed:
+                return admission.closed(lending.resources, event.claims)
             wants.append((resource, permits))
             if resource.limit.lends and resource.spec.lease < length:
                 length = resource.spec.lease
@@ -244,7 +204,8 @@ class Engine:
             case None:
                 pass
             case Ask():
-                effects.append(Abandoned(event.ticket, known.event.claims, now - known.since))
+                asked = known.event
+                effects.append(Abandoned(event.ticket, asked.claims, now - known.since, asked.client))
                 lending.give_up(known, event.ticket)
             case Lease():
                 if lending.register.part(known.ask, event.ticket):
@@ -297,6 +258,7 @@ class Engine:
         else:
             deadline = now + length
         self._lending.leases.move(lease, deadline, _EXPIRED)
+        lease.renewals += 1
         effects.append(LeaseExtended(lease.id, lease.grants, former - now, deadline, lease.ask.event.client))
         return LeaseResult(lease.id, LeaseState.RENEWED, remaining=length)
 
@@ -307,9 +269,7 @@ class Engine:
 
     # --- time and operators ---------------------------------------------------------------------------------
 
-    def _obey(
-        self, event: Reconfigure | Restore | Pause | Drain | ReserveIds | Seal, now: Nanos, effects: list[Effect]
-    ) -> None:
+    def _obey(self, event: _Seldom, now: Nanos, effects: list[Effect]) -> None:
         lending = self._lending
         match event:
             case Reconfigure():
@@ -327,25 +287,42 @@ class Engine:
             case Seal():
                 self._lending.leases.seal(sealed=event.sealed)
                 self._touch_all()
+            case Revoke():
+                self._revoke(event, now, effects)
+            case SetStanding() | SetOverride() | Recycle() | Quarantine() | Readmit():
+                steering.steer(lending, event, now, effects)
             case _:
                 assert_never(event)
+
+    def _revoke(self, event: Revoke, now: Nanos, effects: list[Effect]) -> None:
+        results: list[LeaseResult] = []
+        for lease_id in event.leases:
+            lease = self._lending.leases.live(lease_id)
+            if lease is None:
+                results.append(self._not_live(lease_id, now))
+            else:
+                self._lending.end(lease, EndReason.REVOKED, Outcome.UNKNOWN, now, effects)
+                results.append(LeaseResult(lease_id, LeaseState.REVOKED))
+        effects.append(Revoked(tuple(results)))
 
     def _catch_up(self, event: Event, now: Nanos, effects: list[Effect]) -> None:
         """Make happen what is due by ``now``, in the order of the instants, before ``event``.
 
         What is granted meanwhile is granted ``now``, so that no lease is born dead. If it is more than a slice, the
         rest is left for the next event: lines move no further in this step, and of the rest only that happens which is
-        due to what ``event`` names, so that nothing that is over is renewed or repeated. A new declaration needs all.
+        due to what ``event`` names, so that nothing that is over is renewed or repeated. What changes limits needs all.
         """
         lending = self._lending
-        left = NEVER if isinstance(event, Reconfigure) else self._at_once
+        left = NEVER if isinstance(event, _NEEDS_ALL) else self._at_once
         while (first := lending.agenda.first()) is not None and first[0] <= now:
             if left == 0:
                 self._catch_up_with(event, now, effects)
                 return
             left -= 1
             due, key = first
-            if key < RIPENINGS:
+            if key < 0:
+                steering.override_over(lending, lending.resources.by_key(~key), due, now, effects)
+            elif key < RIPENINGS:
                 lease = lending.leases.live(LeaseId(key))
                 assert lease is not None, "I6: a lease that does not live was due"
                 lending.end(lease, lease.ends_as, Outcome.UNKNOWN, now, effects)
@@ -360,9 +337,10 @@ class Engine:
         register, leases = self._lending.register, self._lending.leases
         named: list[Ask | Lease | None] = []
         match event:
-            case Release() | Renew() | Disconnect():
+            case Release() | Renew() | Disconnect() | Revoke():
                 named += [leases.live(lease_id) for lease_id in dict.fromkeys(event.leases)]
             case Acquire():
+                self._end_overrides(event, now, effects)
                 named.append(register.of_request(event.client, event.request_id))
             case Abandon():
                 named.append(register.of_ticket(event.ticket))
@@ -375,6 +353,14 @@ class Engine:
             elif known is not None and known.deadline is not None and known.end is None and known.deadline <= now:
                 self._lending.end(known, known.ends_as, Outcome.UNKNOWN, now, effects)
 
+    def _end_overrides(self, event: Acquire, now: Nanos, effects: list[Effect]) -> None:
+        """Of what is asked for, the limit that is in force by ``now`` counts."""
+        resources = self._lending.resources
+        for claim in event.claims:
+            resource = resources.get((claim.resource, claim.key))
+            if resource is not None and resource.override is not None and resource.override.until <= now:
+                steering.override_over(self._lending, resource, resource.override.until, now, effects)
+
     def _wait_over(self, ticket: TicketId, due: Nanos, now: Nanos, effects: list[Effect]) -> None:
         """One ticket has waited long enough; others that share its place go on."""
         lending = self._lending
@@ -382,7 +368,7 @@ class Engine:
         assert isinstance(ask, Ask), "I6: a ticket that does not wait was due"
         longest = admission.cap(ask.wants, lending.waiters.asked(ticket))
         denial = Denial(Reason.WAIT_OVER, admission.blocker(ask.wants, due), longest=longest)
-        effects.append(Denied(ticket, denial, ask.event.claims, now - ask.since))
+        effects.append(Denied(ticket, denial, ask.event.claims, now - ask.since, ask.event.client))
         lending.give_up(ask, ticket)
 
     def _drain(self, now: Nanos, effects: list[Effect]) -> None:

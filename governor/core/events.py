@@ -6,9 +6,10 @@ It knows what may be asked of the engine. It must never know who asks or how the
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from governor.core.types import Claim, LeaseId, Nanos, Outcome, TicketId
+from governor.core.types import Claim, LeaseId, Nanos, Outcome, Standing, TicketId
 
 if TYPE_CHECKING:
+    from governor.core.limit import LimitSpec
     from governor.core.resource import Remembered, ResourceSpec
     from governor.core.snapshot import Held, Past
 
@@ -133,6 +134,71 @@ class Seal:
     sealed: bool
 
 
+@dataclass(slots=True)
+class Revoke:
+    """End leases now, whoever holds them; the answer has one result for each id."""
+
+    leases: tuple[LeaseId, ...]
+
+
+@dataclass(slots=True)
+class SetStanding:
+    """A resource is ``PAUSED``, ``DRAINING`` or ``OPEN`` from now on."""
+
+    resource: str
+    standing: Standing
+
+
+@dataclass(slots=True)
+class SetOverride:
+    """Another limit than the declared one, of the same kind, is in force until the instant ``until``; None: none is."""
+
+    resource: str
+    limit: "LimitSpec | None"
+    until: Nanos = 0
+
+
+@dataclass(slots=True)
+class Recycle:
+    """What is open on a member, or on all of a pool, must be opened anew: at once if idle, else when next lent."""
+
+    resource: str
+    member: str | None = None
+
+
+@dataclass(slots=True)
+class Quarantine:
+    """Keep a member out until the instant ``until``, None is until `Readmit`, in place of any quarantine it is in."""
+
+    resource: str
+    member: str
+    until: Nanos | None = None
+
+
+@dataclass(slots=True)
+class Readmit:
+    """End any quarantine of a member; its next failure counts as the first."""
+
+    resource: str
+    member: str
+
+
+# What an operator orders about one resource.
+Steer = SetStanding | SetOverride | Recycle | Quarantine | Readmit
+
 Event = (
-    Acquire | Release | Renew | Abandon | Disconnect | Wake | Reconfigure | Restore | Pause | Drain | ReserveIds | Seal
+    Acquire
+    | Release
+    | Renew
+    | Abandon
+    | Disconnect
+    | Wake
+    | Reconfigure
+    | Restore
+    | Pause
+    | Drain
+    | ReserveIds
+    | Seal
+    | Revoke
+    | Steer
 )

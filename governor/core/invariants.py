@@ -4,7 +4,7 @@ It knows how to look at everything, slowly. It must never be needed: the engine 
 """
 
 from governor.core.lending import Lending
-from governor.core.types import Nanos
+from governor.core.types import Nanos, Standing
 
 
 def check(lending: Lending, now: Nanos) -> None:
@@ -13,6 +13,7 @@ def check(lending: Lending, now: Nanos) -> None:
     _in_use_is_the_sum_over_live_leases(lending)
     _lines_hold_who_waits(lending)
     _nothing_live_has_ended(lending)
+    _limits_are_what_is_said_of_them(lending)
     if not behind:
         _no_head_could_be_granted(lending, now)
         _nothing_is_overdue(lending, now)
@@ -33,8 +34,21 @@ def _in_use_is_the_sum_over_live_leases(lending: Lending) -> None:
         name = resource.spec.name
         assert resource.limit.in_use == lent.pop(id(resource), 0), f"I1: {name}: in use is not what leases hold"
         assert resource.leases == covered.pop(id(resource), 0), f"I1: {name}: leases are miscounted"
-        assert not resource.draining or resource.leases, f"I1: {name}: drained, but still there"
+        assert not resource.removed or resource.leases, f"I1: {name}: removed and lent no more, but still there"
     assert not lent, "I1: a lease holds permits of a resource that is gone"
+
+
+def _limits_are_what_is_said_of_them(lending: Lending) -> None:
+    for resource in lending.resources:
+        name, override, is_open = resource.spec.name, resource.override, resource.standing is Standing.OPEN
+        assert resource.closed == (resource.removed or not is_open), f"I3: {name}: is closed without a reason, or open"
+        assert not resource.removed or (is_open and override is None), (
+            f"{name}: is removed, and something is said of it"
+        )
+        if override is not None:
+            assert override.limit.kind == resource.spec.kind, f"{name}: an override is of another kind"
+        declared = resource.in_force.limit.build(0).capacity
+        assert resource.limit.capacity == declared, f"I1: {name}: obeys another limit than is in force"
 
 
 def _no_head_could_be_granted(lending: Lending, now: Nanos) -> None:
@@ -54,7 +68,8 @@ def _lines_hold_who_waits(lending: Lending) -> None:
         assert places == sorted(places), f"I4: {resource.spec.name}: its line is out of order"
         wanted = sum(ask.permits_of(resource) for ask in resource.line)
         assert resource.line.permits == wanted, f"I4: {resource.spec.name}: its line is miscounted"
-        assert not (resource.draining and places), f"I5: {resource.spec.name}: is draining, but somebody waits"
+        gone = resource.removed or resource.standing is Standing.DRAINING
+        assert not (gone and places), f"I5: {resource.spec.name}: is draining, but somebody waits"
     assert lending.waiters.tickets == sum(len(ask.tickets) for ask in waiting), "I6: a ticket waits in no line"
     for ask in waiting:
         assert ask.tickets, "I5: an ask waits that everybody abandoned"
@@ -73,3 +88,6 @@ def _nothing_is_overdue(lending: Lending, now: Nanos) -> None:
     assert not lending.touched, "I3: a line was touched and nobody looked"
     for lease in lending.leases:
         assert lease.deadline is None or lease.deadline > now, f"I6: lease {lease.id} should have expired"
+    for resource in lending.resources:
+        override = resource.override
+        assert override is None or override.until > now, f"{resource.spec.name}: its override should be over"

@@ -23,7 +23,7 @@ class Lease:
     """One grant: what was lent or spent of each thing that its ask ``wants``, in the same order.
 
     ``deadline`` is None when nothing was lent, and ``ends_as`` says what it ends as if it lives until then. ``end``
-    and ``ended_at`` are set when it ends.
+    and ``ended_at`` are set when it ends. ``renewals``: how often it was renewed, since a restart.
     """
 
     id: LeaseId
@@ -34,6 +34,7 @@ class Lease:
     ends_as: EndReason = EndReason.EXPIRED
     end: EndReason | None = None
     ended_at: Nanos = 0
+    renewals: int = 0
 
     @property
     def length(self) -> Nanos:
@@ -100,6 +101,11 @@ class Leases:
         """Why and how long ago a lease ended; None when it lives, is forgotten or never was."""
         memory = self._ended.get(lease_id)
         return None if memory is None else Ended(memory[0], now - memory[1])
+
+    @property
+    def left(self) -> int:
+        """How many more can be given out."""
+        return 0 if self._sealed else self._ceiling - self.last_id
 
     def reserve(self, ceiling: LeaseId) -> None:
         """Ids up to ``ceiling`` may be given out; the ceiling never falls."""

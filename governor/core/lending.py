@@ -68,7 +68,8 @@ class Lending:
     def deny(self, ask: Ask, denial: Denial, now: Nanos, effects: list[Effect]) -> None:
         """Leave the lines, with this answer to everybody who waits at this place."""
         self.leave(ask)
-        effects.extend([Denied(ticket, denial, ask.event.claims, now - ask.since) for ticket in ask.tickets])
+        claims, client, waited = ask.event.claims, ask.event.client, now - ask.since
+        effects.extend([Denied(ticket, denial, claims, waited, client) for ticket in ask.tickets])
 
     def grant(self, ask: Ask, now: Nanos, effects: list[Effect]) -> None:
         """Take all that it wants, which can be taken; the lease's time starts now."""
@@ -111,7 +112,7 @@ class Lending:
                 self.touched.append(resource)
             if limit.lends:
                 resource.leases -= 1
-                if resource.draining and not resource.leases:
+                if resource.removed and not resource.leases:
                     self.resources.retire(resource)
         if lease.deadline is None:
             effects.append(Refunded(lease.id, lease.grants, ask.event.client))

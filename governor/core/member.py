@@ -7,6 +7,7 @@ anybody is lent what was opened too long ago or is known to be broken.
 
 from typing import Final
 
+from governor.core.agenda import NEVER
 from governor.core.memory import Memory, number, table, text
 from governor.core.types import Member, Nanos
 
@@ -20,14 +21,17 @@ class PoolMember:
     ``record`` is the member as it is lent, with its present generation. ``index``: where it stands among the
     declared ones. ``max_leases``: its slots, 0 when it is declared no more. ``lent``: slots lent now.
     ``lendings``: how often one ever was. ``returned`` orders members by when something last came back to
-    them, 0 is never. ``until``: the end of its quarantine, None outside of one. ``place`` is the business of
-    ``Turns``.
+    them, 0 is never. ``until``: the end of its quarantine, None outside of one; `NEVER` is until it is readmitted.
+    ``by_operator``: who quarantined it. ``failures``: how often in a row it was seen to be broken. ``place`` is the
+    business of ``Turns``.
     """
 
     __slots__ = (
-        "_failures",
         "_idle_since",
         "_opened",
+        "_stale",
+        "by_operator",
+        "failures",
         "index",
         "lendings",
         "lent",
@@ -47,10 +51,13 @@ class PoolMember:
         self.lendings = 0
         self.returned = 0
         self.until: Nanos | None = None
+        self.by_operator = False
+        self.failures = 0
         self.place: int | None = None
         self._opened = now
         self._idle_since = now
-        self._failures = 0
+        # The generation that is to be opened anew when it is next lent, if it still is that one.
+        self._stale = 0
 
     def declare(self, attributes: tuple[tuple[str, str], ...], max_leases: int, index: int) -> None:
         """What the operator says of it from now on; who holds it already keeps what it was told.
@@ -73,9 +80,11 @@ class PoolMember:
         return self.max_leases - self.lent if self.lent < self.max_leases else 0
 
     def lend(self, max_lifetime: Nanos | None, idle_timeout: Nanos | None, now: Nanos) -> Member:
-        """Lend one slot; first recycle what has reached its lifetime or has lain idle for the timeout."""
-        if (max_lifetime is not None and now - self._opened >= max_lifetime) or (
-            idle_timeout is not None and not self.lent and now - self._idle_since >= idle_timeout
+        """Lend one slot; first recycle what has reached its lifetime, has lain idle for the timeout, or is to be."""
+        if (
+            self._stale == self.record.generation
+            or (max_lifetime is not None and now - self._opened >= max_lifetime)
+            or (idle_timeout is not None and not self.lent and now - self._idle_since >= idle_timeout)
         ):
             self._recycle(now)
         self.lent += 1
@@ -95,16 +104,35 @@ class PoolMember:
 
     def heal(self) -> bool:
         """It was seen to work: the next failure counts as the first. Whether it had failed before."""
-        failed = self._failures > 0
-        self._failures = 0
+        failed = self.failures > 0
+        self.failures = 0
         return failed
 
-    def fail(self, quarantine: Nanos, max_quarantine: Nanos, now: Nanos) -> Nanos:
-        """It was seen to be broken: what is open on it is void. The instant returned ends its quarantine."""
-        self._failures = min(self._failures + 1, _MAX_FAILURES)
+    def fail(self, quarantine: Nanos, max_quarantine: Nanos, now: Nanos) -> None:
+        """It was seen to be broken: what is open on it is void, and it is kept out for a while; not for less long."""
+        self.failures = min(self.failures + 1, _MAX_FAILURES)
         self._recycle(now)
-        self.until = now + min(max_quarantine, quarantine << (self._failures - 1))
-        return self.until
+        until = now + min(max_quarantine, quarantine << (self.failures - 1))
+        if self.until is None or self.until < until:
+            self.until, self.by_operator = until, False
+
+    def keep_out(self, until: Nanos) -> bool:
+        """An operator says until when, and it counts for more than what was; whether that changes anything."""
+        former = self.until, self.by_operator
+        self.until, self.by_operator = until, True
+        return former != (until, True)
+
+    def readmit(self) -> None:
+        """Its quarantine is over."""
+        self.until, self.by_operator = None, False
+
+    def recycle(self, now: Nanos) -> bool:
+        """What is open on it must be opened anew: now, or if it is lent, when it is next lent. Whether that is news."""
+        if not self.lent:
+            self._recycle(now)
+            return True
+        former, self._stale = self._stale, self.record.generation
+        return former != self._stale
 
     def hold(self, record: Member) -> None:
         """One slot has been lent since before a restart, as this."""
@@ -122,10 +150,13 @@ class PoolMember:
             memory["lendings"] = self.lendings
         if self.returned:
             memory["returned"] = self.returned
-        if self._failures:
-            memory["failures"] = self._failures
+        if self.failures:
+            memory["failures"] = self.failures
+        if self._stale == self.record.generation:
+            memory["stale"] = self._stale
         if self.until is not None:
-            memory["quarantine"] = self.until - now
+            length = None if self.until == NEVER else self.until - now
+            memory["kept" if self.by_operator else "quarantine"] = length
         if not self.max_leases:
             # Nobody declares it any more, so nobody else knows.
             memory["attributes"] = dict(self.record.attributes)
@@ -138,15 +169,19 @@ class PoolMember:
         self._idle_since = now - number(known.get("idle"))
         self.lendings = max(self.lent, number(known.get("lendings", 0)))
         self.returned = number(known.get("returned", 0), at_least=0)
-        self._failures = number(known.get("failures", 0), at_least=0)
+        self.failures = number(known.get("failures", 0), at_least=0)
         attributes = self.record.attributes
         if "attributes" in known and not self.max_leases:
             attributes = tuple([(name, text(value)) for name, value in table(known["attributes"]).items()])
         # A lease that is written down later than this may have a later generation.
         generation = max(self.record.generation, number(known.get("generation", 1), at_least=1))
         self.record = Member(self.record.id, attributes, generation)
+        self._stale = number(known.get("stale", 0), at_least=0)
         if "quarantine" in known:
             self.until = now + number(known["quarantine"])
+        if "kept" in known:
+            kept = known["kept"]
+            self.until, self.by_operator = NEVER if kept is None else now + number(kept), True
 
     def _recycle(self, now: Nanos) -> None:
         record = self.record

@@ -7,7 +7,7 @@ how a kind counts.
 from governor.core import admission
 from governor.core.effects import Effect, Reconfigured, ReconfigureRefused
 from governor.core.lending import Lending
-from governor.core.resource import ResourceSpec
+from governor.core.resource import Resource, ResourceSpec
 from governor.core.types import Denial, Nanos, Reason
 
 
@@ -29,11 +29,16 @@ def declare(lending: Lending, specs: tuple[ResourceSpec, ...], now: Nanos, effec
         for ask in list(resource.line):
             lending.deny(ask, Denial(Reason.UNKNOWN_RESOURCE, resource.spec.name), now, effects)
     for resource in change.changed:
-        for ask in list(resource.line):
-            if denial := admission.above_capacity(ask.wants):
-                lending.deny(ask, denial, now, effects)
-        lending.touch(resource)
+        heed(lending, resource, now, effects)
     lending.settle(now, now, effects)
     for resource in change.gone:
         if not resource.leases:
             lending.resources.retire(resource)
+
+
+def heed(lending: Lending, resource: Resource, now: Nanos, effects: list[Effect]) -> None:
+    """Another limit is in force: refuse whoever waits in vain, and have its line looked at."""
+    for ask in list(resource.line):
+        if denial := admission.above_capacity(ask.wants):
+            lending.deny(ask, denial, now, effects)
+    lending.touch(resource)

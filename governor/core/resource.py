@@ -3,13 +3,13 @@
 It knows the declared bounds of asking and waiting. It must never know how a kind counts.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from governor.core.limit import LimitSpec
 from governor.core.line import Line
 from governor.core.memory import Memory
 from governor.core.snapshot import Peak, ResourceSnapshot
-from governor.core.types import Nanos
+from governor.core.types import Nanos, Standing
 
 
 @dataclass(slots=True, frozen=True)
@@ -36,26 +36,52 @@ class ResourceSpec:
 
 
 @dataclass(slots=True, frozen=True)
+class Override:
+    """Another limit than the declared one, of the same kind, in force until the instant ``until``."""
+
+    limit: LimitSpec
+    until: Nanos
+
+
+@dataclass(slots=True, frozen=True)
 class Remembered:
     """One resource, for a restart: its ``spec`` and, as of ``at``, what its limit remembers besides what is lent.
 
-    After a restart ``at`` is an instant of the new clock: as long before now as it was before the last sign of life.
+    The ``spec`` is what is declared, the ``memory`` that of the limit in force. After a restart ``at`` is an instant of
+    the new clock: as long before now as it was before the last sign of life.
     """
 
     spec: ResourceSpec
     memory: Memory
     at: Nanos
+    standing: Standing = Standing.OPEN
+    override: Override | None = None
 
 
 class Resource:
     """The state of one (resource, key).
 
-    ``leases`` counts the live leases that cover it. ``ripens_at`` is the instant at which time alone lets its line
-    move, as it stands on the engine's agenda. ``draining``: no longer declared, gone with its last lease. ``most``: how
-    much was in use at once since the last `peak`; of a rate limit, how much was granted in all.
+    ``spec`` is as declared; an ``override`` has another limit in force. ``leases`` counts the live leases that cover
+    it. ``ripens_at`` is the instant at which time alone lets its line move, as it stands on the engine's agenda.
+    ``removed``: no longer declared, gone with its last lease. ``closed``: nothing is granted of it, as it is removed or
+    its ``standing`` says so. ``most``: how much was in use at once since the last `peak`; of a rate limit, how much was
+    granted in all.
     """
 
-    __slots__ = ("agenda_key", "draining", "key", "leases", "limit", "line", "most", "ripens_at", "spec")
+    __slots__ = (
+        "agenda_key",
+        "closed",
+        "key",
+        "leases",
+        "limit",
+        "line",
+        "most",
+        "override",
+        "removed",
+        "ripens_at",
+        "spec",
+        "standing",
+    )
 
     def __init__(self, spec: ResourceSpec, agenda_key: int, now: Nanos, key: str = "") -> None:
         self.spec = spec
@@ -66,18 +92,46 @@ class Resource:
         self.leases = 0
         self.most = 0
         self.ripens_at: Nanos | None = None
-        self.draining = False
+        self.override: Override | None = None
+        self.removed = False
+        self.standing = Standing.OPEN
+        # Of the two above, so that an ask looks at one thing.
+        self.closed = False
+
+    @property
+    def in_force(self) -> ResourceSpec:
+        """What it obeys now."""
+        return self.spec if self.override is None else replace(self.spec, limit=self.override.limit)
 
     def remember(self, now: Nanos) -> Remembered:
         """All that a restart must know of it, but for the leases."""
-        return Remembered(self.spec, self.limit.remember(now), now)
+        return Remembered(self.spec, self.limit.remember(now), now, self.standing, self.override)
 
     def redeclare(self, spec: ResourceSpec, now: Nanos) -> None:
-        """Obey ``spec``, of the same kind, from now on; what is lent stays lent."""
-        self.draining = False
-        if spec.limit != self.spec.limit:
+        """Obey ``spec``, of the same kind, from now on; what is lent stays lent, and an override stays in force."""
+        self.removed = False
+        self.stand(self.standing)
+        if spec.limit != self.spec.limit and self.override is None:
             self.limit.reconfigure(spec.limit, now)
         self.spec = spec
+
+    def obey(self, override: Override | None, now: Nanos) -> None:
+        """This limit is in force from now on, None is the declared one; what is lent stays lent."""
+        former, self.override = self.in_force.limit, override
+        limit = self.in_force.limit
+        if limit != former:
+            self.limit.reconfigure(limit, now)
+
+    def stand(self, standing: Standing) -> None:
+        """An operator says so."""
+        self.standing = standing
+        self.closed = self.removed or standing is not Standing.OPEN
+
+    def remove(self) -> None:
+        """It is declared no more, and nothing that an operator has said of it holds; there is no override."""
+        assert self.override is None, "what is removed has an override"
+        self.removed = True
+        self.stand(Standing.OPEN)
 
     def peak(self) -> Peak:
         """The most since the last one; it begins anew with what there is now."""
@@ -89,7 +143,7 @@ class Resource:
     def snapshot(self, now: Nanos) -> ResourceSnapshot:
         """Its numbers at this instant."""
         spec, limit, head = self.spec, self.limit, self.line.head
-        capacity = 0 if self.draining else limit.capacity
+        capacity = 0 if self.removed else limit.capacity
         return ResourceSnapshot(
             name=spec.name,
             kind=spec.kind,
@@ -97,12 +151,16 @@ class Resource:
             capacity=capacity,
             in_use=limit.in_use,
             over_limit=0 if capacity is None else max(0, limit.in_use - capacity),
-            available=0 if self.draining else limit.available(now),
+            available=0 if self.closed else limit.available(now),
             leases=self.leases,
             waiters=len(self.line),
             oldest_wait=None if head is None else now - head.since,
             members=limit.members(now),
-            draining=self.draining,
+            removed=self.removed,
+            standing=self.standing,
+            override=self.override,
+            spec=self.in_force,
+            declared=spec,
             lease=spec.lease,
             max_wait=spec.max_wait,
             max_waiters=spec.max_waiters,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from governor.core.agenda import Agenda
-from governor.core.resource import Resource, ResourceSpec
+from governor.core.resource import Override, Resource, ResourceSpec
 from governor.core.types import Nanos
 
 
@@ -21,13 +21,17 @@ class Change:
 
 
 class Resources:
-    """Resources by name and key, in the order of their declaration. Keys on the agenda count up from ``first_key``."""
+    """Resources by name and key, in the order of their declaration.
+
+    Keys on the agenda count up from ``first_key``. The end of an override has the complement of its resource's key,
+    below all others: of one instant it comes first, for at that instant the declared limit is in force.
+    """
 
     __slots__ = ("_agenda", "_by_agenda_key", "_by_name", "_next_key", "get")
 
     def __init__(self, agenda: Agenda, first_key: int) -> None:
         self._by_name: dict[tuple[str, str], Resource] = {}
-        # The resource of (name, key), also a draining one. Bound once: it is asked on the hottest path.
+        # The resource of (name, key), also a removed one. Bound once: it is asked on the hottest path.
         self.get: Callable[[tuple[str, str]], Resource | None] = self._by_name.get
         self._by_agenda_key: dict[int, Resource] = {}
         self._next_key = first_key
@@ -46,8 +50,16 @@ class Resources:
         if at is not None:
             self._agenda.add(resource.agenda_key, at)
 
+    def override(self, resource: Resource, override: Override | None, now: Nanos) -> None:
+        """Another limit is in force from now on; None is the declared one. Its end stands on the agenda."""
+        if resource.override is not None:
+            self._agenda.drop(~resource.agenda_key, resource.override.until)
+        resource.obey(override, now)
+        if override is not None:
+            self._agenda.add(~resource.agenda_key, override.until)
+
     def by_key(self, key: int) -> Resource:
-        """Which resource's ripening stands on the agenda under ``key``."""
+        """Whose ripening stands on the agenda under ``key``, or the end of whose override under its complement."""
         return self._by_agenda_key[key]
 
     def problems(self, specs: tuple[ResourceSpec, ...]) -> tuple[str, ...]:
@@ -79,7 +91,7 @@ class Resources:
                 self._by_agenda_key[self._next_key] = resource
                 self._next_key += 1
                 added.append(resource)
-            elif resource.draining:
+            elif resource.removed:
                 resource.redeclare(spec, now)
                 added.append(resource)
             elif resource.spec != spec:
@@ -87,11 +99,14 @@ class Resources:
                 changed.append(resource)
             self._by_name[spec.name, ""] = resource
         for name, resource in before.items():
-            if not resource.draining:
+            if not resource.removed:
                 gone.append(resource)
             if resource.leases:
-                resource.draining = True
                 self._by_name[name] = resource
+        for resource in gone:
+            # Also one of another kind now, whose name another has: nothing that was said of it is said of that one.
+            self.override(resource, None, now)
+            resource.remove()
         return Change(tuple(added), tuple(changed), tuple(gone))
 
     def retire(self, resource: Resource) -> None:

@@ -80,7 +80,7 @@ def restore(lending: Lending, event: Restore, now: Nanos, effects: list[Effect])
     told: list[tuple[LeaseId | str, str | None]] = [
         *[(lease.id, _restore_lease(lending, lease, pools, shapes)) for lease in event.leases],
         *[(lease.id, _restore_past(lending, lease)) for lease in event.past[-REMEMBERED:]],
-        *[(remembered.spec.name, _recall(lending, remembered)) for remembered in event.resources],
+        *[(remembered.spec.name, _recall(lending, remembered, now)) for remembered in event.resources],
     ]
     problems = [(culprit, problem) for culprit, problem in told if problem is not None]
     if not problems:
@@ -163,11 +163,16 @@ def _misfit(lending: Lending, lease_id: LeaseId, event: Acquire) -> str | None:
     return None if denial is None else f"{denial.field}: expected {denial.expected}"
 
 
-def _recall(lending: Lending, remembered: Remembered) -> str | None:
+def _recall(lending: Lending, remembered: Remembered, now: Nanos) -> str | None:
     """Let a resource recall what its kind remembers; why not, if it cannot."""
     resource = lending.resources.get((remembered.spec.name, ""))
     if resource is None or resource.spec != remembered.spec:
         return "is not declared as it was remembered"
+    override = remembered.override
+    if override is not None and (override.limit.kind != resource.spec.kind or resource.limit.members(now) is not None):
+        return f"its limit cannot be that of a {override.limit.kind} for a while"
+    resource.stand(remembered.standing)
+    lending.resources.override(resource, override, remembered.at)
     try:
         resource.limit.recall(remembered.memory, remembered.at)
     except UnreadableError as error:

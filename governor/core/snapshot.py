@@ -4,8 +4,13 @@ It knows numbers only. Metrics and the CLI read these and nothing else of the en
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from governor.core.types import Claim, EndReason, Grant, LeaseId, Nanos
+from governor.core.types import Claim, EndReason, Grant, LeaseId, Nanos, Standing, TicketId
+
+if TYPE_CHECKING:
+    from governor.core.resource import Override, ResourceSpec
 
 
 @dataclass(slots=True, frozen=True)
@@ -17,6 +22,79 @@ class MemberCounts:
     quarantined: int
 
 
+class MemberState(StrEnum):
+    """A member of a pool: with a free slot, fully lent, kept out (lent or not), or no longer declared but lent."""
+
+    FREE = "free"
+    LENT = "lent"
+    QUARANTINED = "quarantined"
+    REMOVED = "removed"
+
+
+@dataclass(slots=True, frozen=True)
+class MemberView:
+    """One member of a pool.
+
+    ``lendings``: how often it was lent in all. ``failures``: how often in a row it came back broken. ``until``: when
+    its quarantine ends by itself, None if it is in none or it lasts until an operator ends it. ``by_operator``: an
+    operator began it.
+    """
+
+    id: str
+    state: MemberState
+    attributes: tuple[tuple[str, str], ...]
+    generation: int
+    max_leases: int
+    lent: int
+    lendings: int
+    failures: int
+    until: Nanos | None
+    by_operator: bool
+
+
+@dataclass(slots=True, frozen=True)
+class WindowView:
+    """One window of a rate limit, ``permits`` per ``period``. ``next_at``: when one can be had, None: now or never."""
+
+    permits: int
+    period: Nanos
+    burst: int
+    available: int
+    next_at: Nanos | None
+
+
+@dataclass(slots=True, frozen=True)
+class LeaseView:
+    """A live lease, for people. ``waited``: how long its ask stood in line. ``renewals``: since a restart.
+
+    ``orphaned``: its holder is gone; unless somebody renews it, it ends as ``disconnected``.
+    """
+
+    id: LeaseId
+    client: str
+    labels: tuple[tuple[str, str], ...]
+    grants: tuple[Grant, ...]
+    granted_at: Nanos
+    deadline: Nanos
+    waited: Nanos
+    renewals: int
+    orphaned: bool
+    request_id: str
+
+
+@dataclass(slots=True, frozen=True)
+class WaiterView:
+    """One place in line, for people: since when, and until when the most patient of its ``tickets`` waits."""
+
+    client: str
+    labels: tuple[tuple[str, str], ...]
+    claims: tuple[Claim, ...]
+    since: Nanos
+    until: Nanos
+    tickets: tuple[TicketId, ...]
+    request_id: str
+
+
 @dataclass(slots=True, frozen=True)
 class ResourceSnapshot:
     """One resource. ``capacity`` and ``available`` are None when unlimited.
@@ -25,7 +103,8 @@ class ResourceSnapshot:
     ``lends``: permits come back, rather than being spent.
     ``available``: permits that one ask could have now, were the line empty. ``over_limit``: lent beyond a capacity
     that has shrunk. ``oldest_wait``: of the first in line, None when the line is empty. ``members``: pools only.
-    ``draining``: no longer declared, gone with its last lease.
+    ``standing``: what an operator says of it. ``removed``: no longer declared, gone with its last lease. ``spec`` is in
+    force; it differs from what is ``declared`` while there is an ``override``.
     """
 
     name: str
@@ -39,7 +118,11 @@ class ResourceSnapshot:
     waiters: int
     oldest_wait: Nanos | None
     members: MemberCounts | None
-    draining: bool
+    removed: bool
+    standing: Standing
+    override: "Override | None"
+    spec: "ResourceSpec"
+    declared: "ResourceSpec"
     lease: Nanos
     max_wait: Nanos
     max_waiters: int
@@ -47,7 +130,7 @@ class ResourceSnapshot:
 
 @dataclass(slots=True, frozen=True)
 class Snapshot:
-    """The whole engine; ``resources`` in the order of the config, the draining ones last.
+    """The whole engine; ``resources`` in the order of the config, the removed ones last.
 
     ``leases`` and ``waiters`` count leases and waiting tickets over all resources, each once.
     """

@@ -43,6 +43,14 @@ class Reason(StrEnum):
     PERMISSION_DENIED = "permission_denied"
 
 
+class Standing(StrEnum):
+    """What an operator says of a resource: as declared; nothing is granted; or everybody is sent away."""
+
+    OPEN = "open"
+    PAUSED = "paused"
+    DRAINING = "draining"
+
+
 class EndReason(StrEnum):
     """Why a lease ended. ``SPENT`` is a grant of rate limits only: nothing was ever lent."""
 
@@ -101,6 +109,8 @@ class Ended:
 @dataclass(slots=True, frozen=True)
 class Denial:
     """A refusal as data: the reason and the numbers that explain it. A refused ask has changed nothing.
+
+    ``resource`` is what it is about; empty when it is about the whole daemon, which may be what drains.
 
     ``field`` and ``expected`` are for a malformed ask, ``asked`` and ``limit`` for one above capacity,
     ``longest`` is the wait or the lease that the resource allows at most, where the refusal is about that;

@@ -20,6 +20,7 @@ from governor.core.effects import (
     LeaseExtended,
     LeaseOrphaned,
     LeaseState,
+    OverrideOver,
     Paused,
     Queued,
     Reconfigured,
@@ -29,6 +30,9 @@ from governor.core.effects import (
     Renewed,
     Restored,
     RestoreRefused,
+    Revoked,
+    Steered,
+    SteerRefused,
 )
 from governor.core.snapshot import Snapshot
 from governor.core.types import MILLISECOND, SECOND, Claim, EndReason, Grant, Nanos
@@ -62,6 +66,10 @@ _Seldom = (
     | Restored
     | RestoreRefused
     | Paused
+    | Revoked
+    | Steered
+    | SteerRefused
+    | OverrideOver
 )
 
 # Transactions take microseconds, unless a disk is in the way.
@@ -223,8 +231,6 @@ class Tallies:
 
     def _seldom(self, effect: _Seldom) -> None:
         match effect:
-            case Queued():
-                pass  # its ticket has not ended; how many wait is in the snapshot
             case Denied():
                 self._ticket_ended(effect.claims, effect.denial.reason.value, effect.waited)
             case Abandoned():
@@ -232,17 +238,15 @@ class Tallies:
             case LeaseExtended():
                 for tally in self._named(effect.grants):
                     tally.margin.add(effect.left)
-            case LeaseOrphaned():
-                pass  # it lives; its end is counted when it comes
-            case Refunded():
-                pass  # its ticket was granted, and counted as such; what is available is in the snapshot
             case Renewed():
                 for result in effect.results:
                     self.renewals[result.state] += 1
-            case ReconfigureRefused() | RestoreRefused():
+            case LeaseOrphaned() | Revoked() | Restored() | Paused():
+                pass  # what lives is counted when it ends, what ended was; whoever found that time was lost counts it
+            case Queued() | Refunded() | Steered() | OverrideOver():
+                pass  # no ticket has ended by it; who waits, and what is in force and available, is in the snapshot
+            case ReconfigureRefused() | RestoreRefused() | SteerRefused():
                 pass  # whoever asked for it reports the failure
-            case Restored() | Paused():
-                pass  # leases live, as before; whoever found that time was lost counts it
             case _:
                 assert_never(effect)
 

@@ -190,7 +190,7 @@ def _refused(results: tuple[LeaseResult, ...]) -> status.Refusal | None:
         return None
     result = results[0]
     match result.state:
-        case LeaseState.RELEASED | LeaseState.RENEWED:
+        case LeaseState.RELEASED | LeaseState.RENEWED | LeaseState.REVOKED:
             return None
         case LeaseState.UNKNOWN:
             denial = Denial(Reason.UNKNOWN_LEASE)

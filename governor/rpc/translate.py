@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 
 from governor.core.effects import Granted, LeaseResult, LeaseState
 from governor.core.snapshot import ResourceSnapshot, Snapshot
-from governor.core.types import SECOND, Claim, Denial, LeaseId, Member, Nanos, Outcome, Reason
+from governor.core.types import SECOND, Claim, Denial, LeaseId, Member, Nanos, Outcome, Reason, Standing
 from governor.rpc.fields import MAX_TEXT_BYTES, SURELY_SHORT, Malformed, bounded, length_of, outcome_of, terms_of
 from governor.v1 import governor_pb2 as pb
 
@@ -22,6 +22,7 @@ MAX_LEASE_IDS: Final = 1000
 _STATES: Final = {
     LeaseState.RELEASED: pb.LeaseResult.RELEASED,
     LeaseState.RENEWED: pb.LeaseResult.RENEWED,
+    LeaseState.REVOKED: pb.LeaseResult.REVOKED,
     LeaseState.ENDED: pb.LeaseResult.ENDED,
     LeaseState.UNKNOWN: pb.LeaseResult.UNKNOWN,
     LeaseState.REFUSED: pb.LeaseResult.REFUSED,
@@ -173,8 +174,11 @@ def _resource(seen: ResourceSnapshot) -> pb.Resource:
         available=seen.available,
         leases=seen.leases,
         waiters=seen.waiters,
-        draining=seen.draining,
+        draining=seen.removed or seen.standing is Standing.DRAINING,
         max_waiters=seen.max_waiters,
+        paused=seen.standing is Standing.PAUSED,
+        removed=seen.removed,
+        over_limit=seen.over_limit,
     )
     fill_duration(made.max_wait, seen.max_wait)
     fill_duration(made.lease, seen.lease)

@@ -13,6 +13,7 @@ from governor.core.effects import (
     LeaseOrphaned,
     LeaseResult,
     LeaseState,
+    OverrideOver,
     Paused,
     Queued,
     Reconfigured,
@@ -22,6 +23,9 @@ from governor.core.effects import (
     Renewed,
     Restored,
     RestoreRefused,
+    Revoked,
+    Steered,
+    SteerRefused,
 )
 from governor.core.types import Reason
 from tests.core.model import Fact
@@ -43,6 +47,8 @@ def fact(effect: Effect) -> Fact:
             return ("released", *map(result, effect.results))
         case Renewed():
             return ("renewed", *map(result, effect.results))
+        case Revoked():
+            return ("revoked", *map(result, effect.results))
         case Reconfigured():
             return ("reconfigured", *map(frozenset, (effect.added, effect.changed, effect.removed)))
         case ReconfigureRefused():
@@ -52,7 +58,16 @@ def fact(effect: Effect) -> Fact:
 
 
 def _of_leases(
-    effect: LeaseEnded | LeaseExtended | LeaseOrphaned | Refunded | Restored | RestoreRefused | Paused,
+    effect: LeaseEnded
+    | LeaseExtended
+    | LeaseOrphaned
+    | Refunded
+    | Restored
+    | RestoreRefused
+    | Paused
+    | Steered
+    | SteerRefused
+    | OverrideOver,
 ) -> Fact:
     match effect:
         case LeaseEnded():
@@ -65,6 +80,12 @@ def _of_leases(
             return ("refunded", effect.lease)
         case Paused():
             return ("paused", effect.length, effect.leases)
+        case Steered():
+            return ("steered", effect.resource, effect.changed, *effect.members)
+        case SteerRefused():
+            return ("not steered", effect.resource, effect.problem)
+        case OverrideOver():
+            return ("override over", effect.resource)
         case Restored() | RestoreRefused():
             raise AssertionError("the model itself lives on")
 
@@ -93,7 +114,7 @@ def numbers(denied: Denied) -> tuple[object, ...]:
 def result(one: LeaseResult) -> Fact:
     """The answer for one lease as the model states it."""
     match one.state:
-        case LeaseState.RELEASED | LeaseState.UNKNOWN:
+        case LeaseState.RELEASED | LeaseState.REVOKED | LeaseState.UNKNOWN:
             return (one.lease, one.state.value)
         case LeaseState.RENEWED:
             return (one.lease, one.state.value, one.remaining)

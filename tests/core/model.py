@@ -6,7 +6,7 @@ It leaves to the engine what the semantics leave open: the numbers of leases and
 
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from governor.core.effects import Effect, Granted
@@ -21,11 +21,10 @@ from governor.core.events import (
     Release,
     Renew,
     ReserveIds,
-    Restore,
     Seal,
     Wake,
 )
-from governor.core.resource import ResourceSpec
+from governor.core.resource import Override, ResourceSpec
 from governor.core.types import (
     MAX_CLAIMS,
     MAX_PERMITS,
@@ -39,6 +38,7 @@ from governor.core.types import (
     Nanos,
     Outcome,
     Reason,
+    Standing,
     TicketId,
 )
 from tests.core.model_limits import DumbLimit, dumb
@@ -52,11 +52,23 @@ Fact = tuple[object, ...]
 
 @dataclass
 class Resource:
-    """A declared resource, or one that drains."""
+    """A declared resource, or one that is declared no more."""
 
     spec: ResourceSpec
     limit: DumbLimit
-    draining: bool = False
+    removed: bool = False
+    standing: Standing = Standing.OPEN
+    override: Override | None = None
+
+    @property
+    def closed(self) -> bool:
+        """Nothing is granted of it."""
+        return self.removed or self.standing is not Standing.OPEN
+
+    @property
+    def in_force(self) -> ResourceSpec:
+        """As declared, but for the override."""
+        return self.spec if self.override is None else replace(self.spec, limit=self.override.limit)
 
 
 @dataclass
@@ -130,8 +142,8 @@ class Model:
                 self.ceiling = max(self.ceiling, event.ceiling)
             case Wake() | Pause():
                 pass
-            case Restore():
-                raise AssertionError("the model itself lives on: it is told with `restart`")
+            case _:
+                raise AssertionError(event)
         self._settle(now)
         return self.facts
 
@@ -262,7 +274,7 @@ class Model:
             return (Reason.DRAINING,)
         for claim in ask.claims:
             resource = self.resources.get(claim.resource)
-            if resource is None or resource.draining:
+            if resource is None or resource.removed:
                 return (Reason.UNKNOWN_RESOURCE,)
         if ask.lease is not None and ask.lease > self._longest({c.resource for c in ask.claims}):
             return (Reason.MALFORMED, "lease")
@@ -416,7 +428,7 @@ class Model:
         assert lease.deadline is not None
         self.facts.append(("ended", lease.id, reason, now - lease.granted, lease.deadline - now))
         for name in list(self.resources):
-            if self.resources[name].draining and not self.held(name):
+            if self.resources[name].removed and not self.held(name):
                 del self.resources[name]
 
     def held(self, name: str) -> list[Lease]:
@@ -512,7 +524,7 @@ class Model:
         if stuck:
             self.facts.append(("refused", len(stuck)))
             return
-        declared = {name: r for name, r in self.resources.items() if not r.draining}
+        declared = {name: r for name, r in self.resources.items() if not r.removed}
         added = {name for name in wanted if name not in declared}
         removed = {name for name in declared if name not in wanted}
         changed = {name for name, r in declared.items() if name in wanted and r.spec != wanted[name]}
@@ -532,7 +544,7 @@ class Model:
                 self.resources[name] = Resource(spec, dumb(spec.limit, now))
         for name, resource in old.items():
             if name not in wanted and self.held(name):
-                self.resources[name] = Resource(resource.spec, resource.limit, draining=True)
+                self.resources[name] = Resource(resource.spec, resource.limit, removed=True)
         for place in list(self.line):
             for claim in place.ask.claims:
                 capacity = self.limit(claim).capacity()

@@ -389,7 +389,7 @@ class EngineMachine(RuleBasedStateMachine):
         ceiling = LeaseId(self.model.ceiling)
         declared = self.record.declared.values()
         self.engine, effects = reborn(book, declared, now=self.now, ceiling=ceiling)
-        gone = [name for name, resource in self.model.resources.items() if resource.draining]
+        gone = [name for name, resource in self.model.resources.items() if resource.removed]
         assert effects[1:] == [Reconfigured((), (), tuple(gone))]
         self.model.restart()
         self.record.restarted()
@@ -408,7 +408,7 @@ class EngineMachine(RuleBasedStateMachine):
             assert shown.in_use == self.record.in_use(name)
             over = 0 if shown.capacity is None else max(0, shown.in_use - shown.capacity)
             assert shown.over_limit == over
-            if over and not shown.draining:
+            if over and not shown.removed:
                 assert shown.in_use <= self.in_use_before.get(name, 0)
 
     @invariant()
@@ -508,7 +508,7 @@ class EngineMachine(RuleBasedStateMachine):
         """Every number that is shown of one resource, counted the slow way."""
         resource = self.model.resources[shown.name]
         spec, limit = resource.spec, resource.limit
-        capacity = 0 if resource.draining else limit.capacity()
+        capacity = 0 if resource.removed else limit.capacity()
         line = [p for p in self.model.line if any(c.resource == shown.name for c in p.ask.claims)]
         assert shown == ResourceSnapshot(
             name=spec.name,
@@ -517,12 +517,16 @@ class EngineMachine(RuleBasedStateMachine):
             capacity=capacity,
             in_use=limit.in_use,
             over_limit=0 if capacity is None else max(0, limit.in_use - capacity),
-            available=0 if resource.draining else limit.available(self.seen),
+            available=0 if resource.closed else limit.available(self.seen),
             leases=len(self.model.held(shown.name)),
             waiters=len(line),
             oldest_wait=self.seen - line[0].since if line else None,
             members=shown.members,
-            draining=resource.draining,
+            removed=resource.removed,
+            standing=resource.standing,
+            override=resource.override,
+            spec=resource.in_force,
+            declared=spec,
             lease=spec.lease,
             max_wait=spec.max_wait,
             max_waiters=spec.max_waiters,
@@ -578,7 +582,7 @@ class EngineMachine(RuleBasedStateMachine):
 
         snapshot = self.engine.snapshot(now=self.now)
         assert (snapshot.leases, snapshot.waiters) == (0, 0)
-        assert all((r.in_use, r.leases, r.waiters, r.draining) == (0, 0, 0, False) for r in snapshot.resources)
+        assert all((r.in_use, r.leases, r.waiters, r.removed) == (0, 0, 0, False) for r in snapshot.resources)
         assert not self.record.live()
         assert not self.record.places
 

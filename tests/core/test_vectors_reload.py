@@ -171,7 +171,7 @@ def test_a_removed_resource_lives_until_its_last_lease() -> None:
     lease = play.lease(play.ask("old"))
 
     assert play.reconfigure(semaphore("db", 1)) == Reconfigured((), (), ("old",))
-    assert [(s.name, s.draining) for s in play.engine.snapshot(now=0).resources] == [
+    assert [(s.name, s.removed) for s in play.engine.snapshot(now=0).resources] == [
         ("db", False),
         ("old", True),
     ]
@@ -227,7 +227,7 @@ def test_a_resource_that_comes_back_takes_up_its_state() -> None:
 
     waiter = play.ask("db")
     assert play.waits(waiter)
-    assert not play.resource("db").draining
+    assert not play.resource("db").removed
     play.release(lease)
     assert play.has(waiter)
 

@@ -30,6 +30,7 @@ from governor.core.effects import (
     LeaseExtended,
     LeaseOrphaned,
     LeaseResult,
+    OverrideOver,
     Paused,
     Queued,
     Reconfigured,
@@ -39,6 +40,9 @@ from governor.core.effects import (
     Renewed,
     Restored,
     RestoreRefused,
+    Revoked,
+    Steered,
+    SteerRefused,
 )
 from governor.core.events import Abandon, Acquire, Disconnect, Drain, Reconfigure, Release, Renew, ReserveIds
 from governor.core.kinds.pool import MemberSpec
@@ -54,6 +58,7 @@ from governor.core.types import (
     LeaseId,
     Nanos,
     Outcome,
+    Standing,
     TicketId,
 )
 from tests.core.declared import pool, rate_limit, semaphore
@@ -210,7 +215,7 @@ class Stage:
             case Queued():
                 first = f", not before {clock(effect.not_before)}" if effect.not_before > self._play.now else ""
                 yield f"{self._names[effect.ticket]} waits, {effect.ahead} ahead{first}"
-            case Released() | Renewed():
+            case Released() | Renewed() | Revoked():
                 yield from map(answer, effect.results)
             case Reconfigured():
                 words = [("added", effect.added), ("changed", effect.changed), ("removed", effect.removed)]
@@ -218,11 +223,16 @@ class Stage:
             case ReconfigureRefused() | RestoreRefused():
                 yield from (f"refused: {problem}" for problem in effect.problems)
             case _:
-                yield tell_of_leases(effect)
+                yield tell(effect)
 
 
-def tell_of_leases(effect: LeaseEnded | LeaseExtended | LeaseOrphaned | Refunded | Restored | Paused) -> str:
-    """What became of leases, but for the answer to whoever asked for it."""
+Other = (
+    LeaseEnded | LeaseExtended | LeaseOrphaned | Refunded | Restored | Paused | Steered | SteerRefused | OverrideOver
+)
+
+
+def tell(effect: Other) -> str:
+    """What became of leases and resources, but for the answer to whoever asked for it."""
     match effect:
         case LeaseEnded():
             late = f", {clock(-effect.left)} late" if effect.left < 0 else ""
@@ -237,6 +247,15 @@ def tell_of_leases(effect: LeaseEnded | LeaseExtended | LeaseOrphaned | Refunded
             return f"leases that live on: {effect.leases}"
         case Paused():
             return f"paused for {clock(effect.length)}: leases that end later: {effect.leases}"
+        case Steered():
+            members = f", {', '.join(effect.members)}" if effect.members else ""
+            return (
+                f"{effect.resource} obeys{members}" if effect.changed else f"{effect.resource} was so already{members}"
+            )
+        case SteerRefused():
+            return f"{effect.resource} cannot: {effect.problem}"
+        case OverrideOver():
+            return f"{effect.resource} is as declared again"
         case _:
             assert_never(effect)
 
@@ -295,8 +314,12 @@ def row(shown: ResourceSnapshot) -> str:
         words.append(f"{shown.over_limit} over the limit")
     if shown.members is not None and shown.members.quarantined:
         words.append(f"{shown.members.quarantined} in quarantine")
-    if shown.draining:
-        words.append("draining")
+    if shown.removed:
+        words.append("removed")
+    if shown.standing is not Standing.OPEN:
+        words.append(shown.standing)
+    if shown.override is not None:
+        words.append(f"overridden until {clock(shown.override.until)}")
     return words[0] + " " + ", ".join(words[1:])
 
 

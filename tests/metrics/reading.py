@@ -5,8 +5,10 @@ from collections.abc import Iterable, Iterator
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families as text_families
 
+from governor.core.kinds.semaphore import SemaphoreSpec
+from governor.core.resource import ResourceSpec
 from governor.core.snapshot import MemberCounts, ResourceSnapshot, Snapshot
-from governor.core.types import SECOND, Nanos
+from governor.core.types import SECOND, Nanos, Standing
 from governor.metrics import Metrics
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2,*/*;q=0.1"
@@ -60,9 +62,10 @@ def resource(
     waiters: int = 0,
     oldest_wait: Nanos | None = None,
     members: MemberCounts | None = None,
-    draining: bool = False,
+    removed: bool = False,
 ) -> ResourceSnapshot:
     """A resource as a snapshot shows it; idle unless told otherwise."""
+    spec = ResourceSpec(name, SemaphoreSpec(8), 30 * SECOND, 30 * SECOND, None, 30 * SECOND, 1000)
     return ResourceSnapshot(
         name=name,
         kind=kind,
@@ -75,7 +78,11 @@ def resource(
         waiters=waiters,
         oldest_wait=oldest_wait,
         members=members,
-        draining=draining,
+        removed=removed,
+        standing=Standing.OPEN,
+        override=None,
+        spec=spec,
+        declared=spec,
         lease=30 * SECOND,
         max_wait=30 * SECOND,
         max_waiters=1000,

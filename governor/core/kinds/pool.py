@@ -10,10 +10,11 @@ from enum import StrEnum
 from heapq import heappop, heappush
 from typing import ClassVar, Final
 
+from governor.core.agenda import NEVER
 from governor.core.limit import LimitSpec
 from governor.core.member import PoolMember
 from governor.core.memory import Memory, table
-from governor.core.snapshot import MemberCounts
+from governor.core.snapshot import MemberCounts, MemberState, MemberView
 from governor.core.turns import Turns
 from governor.core.types import Member, Nanos, Outcome
 
@@ -96,7 +97,7 @@ class Pool:
 
     def __init__(self, spec: PoolSpec, now: Nanos) -> None:
         self.in_use = 0
-        # How often a member was found broken, or well again.
+        # How often a member was found broken, or well again, or an operator said something of it.
         self.marks = 0
         # All members by id: those declared, and those removed but still lent.
         self._members: dict[str, PoolMember] = {}
@@ -161,7 +162,8 @@ class Pool:
     def not_before(self, permits: int, ahead: int, now: Nanos) -> Nanos:
         """When enough quarantines are over; whatever else is lent may come back at any instant."""
         self._readmit(now)
-        slots = [(until, self._declared[index].max_leases) for until, index in self._quarantined]
+        # What is kept out until it is readmitted may come back at any instant, too.
+        slots = [(now if until == NEVER else until, self._declared[i].max_leases) for until, i in self._quarantined]
         return _enough(permits - self._capacity + sum(count for _, count in slots), slots, now)
 
     def wake_at(self, permits: int, now: Nanos) -> Nanos | None:
@@ -170,7 +172,8 @@ class Pool:
         if self.in_use + permits > self._capacity:
             return None
         slots = [(until, self._declared[index].free) for until, index in self._quarantined]
-        return _enough(permits - self._free, slots, now)
+        at = _enough(permits - self._free, slots, now)
+        return None if at == NEVER else at
 
     def members(self, now: Nanos) -> MemberCounts | None:
         """How many declared members have a free slot, are fully lent, or are quarantined, lent or not."""
@@ -247,6 +250,46 @@ class Pool:
         self._returns = max([member.returned for member in self._members.values()], default=0)
         self._arrange()
 
+    # --- what operators see and order -----------------------------------------------------------------------
+
+    def views(self, now: Nanos) -> tuple[MemberView, ...]:
+        """Each member, in the declared order; those that are removed and still lent come last."""
+        self._readmit(now)
+        return tuple([_view(member) for member in self._members.values()])
+
+    def declares(self, member_id: str) -> bool:
+        """Whether there is such a member, and not only since it is still lent."""
+        member = self._members.get(member_id)
+        return member is not None and member.max_leases > 0
+
+    def recycle(self, member_id: str | None, now: Nanos) -> tuple[str, ...]:
+        """Have this member, or all, opened anew. The ids of those for which that is news."""
+        found = [member for member in self._declared if member_id is None or member.record.id == member_id]
+        news = tuple([member.record.id for member in found if member.recycle(now)])
+        self.marks += len(news)
+        return news
+
+    def keep_out(self, member_id: str, until: Nanos, now: Nanos) -> bool:
+        """Quarantine a declared member until then, `NEVER` is until it is readmitted; whether that changes anything."""
+        self._readmit(now)
+        changed = self._members[member_id].keep_out(until)
+        self.marks += changed
+        self._arrange()
+        return changed
+
+    def readmit(self, member_id: str, now: Nanos) -> bool:
+        """End the quarantine of a declared member, and its row of failures; whether there was any."""
+        self._readmit(now)
+        member = self._members[member_id]
+        was_out = member.until is not None
+        member.readmit()
+        changed = member.heal() or was_out
+        self.marks += changed
+        self._arrange()
+        return changed
+
+    # --- moves ----------------------------------------------------------------------------------------------
+
     def _lend(self, now: Nanos) -> Member:
         member = self._turns.next()
         record = member.lend(self._spec.max_lifetime, self._spec.idle_timeout, now)
@@ -271,18 +314,44 @@ class Pool:
             self._free -= member.free
             self._turns.leave(member)
         self.marks += 1
-        until = member.fail(self._spec.quarantine, self._spec.max_quarantine, now)
-        if member.max_leases:
-            heappush(self._quarantined, (until, member.index))
+        was_out = member.until is not None
+        member.fail(self._spec.quarantine, self._spec.max_quarantine, now)
+        if was_out:
+            # An operator keeps it out, perhaps for less long.
+            self._arrange()
+        elif member.max_leases and member.until is not None:
+            heappush(self._quarantined, (member.until, member.index))
 
     def _readmit(self, now: Nanos) -> None:
         """Let members whose quarantine is over take turns; whether at once or when asked shows nowhere."""
         while self._quarantined and self._quarantined[0][0] <= now:
             member = self._declared[heappop(self._quarantined)[1]]
-            member.until = None
+            member.readmit()
             if member.free:
                 self._free += member.free
                 self._turns.enter(member)
+
+
+def _view(member: PoolMember) -> MemberView:
+    record = member.record
+    if not member.max_leases:
+        state = MemberState.REMOVED
+    elif member.until is not None:
+        state = MemberState.QUARANTINED
+    else:
+        state = MemberState.FREE if member.free else MemberState.LENT
+    return MemberView(
+        id=record.id,
+        state=state,
+        attributes=record.attributes,
+        generation=record.generation,
+        max_leases=member.max_leases,
+        lent=member.lent,
+        lendings=member.lendings,
+        failures=member.failures,
+        until=None if member.until == NEVER else member.until,
+        by_operator=member.by_operator,
+    )
 
 
 def _enough(missing: int, slots: list[tuple[Nanos, int]], now: Nanos) -> Nanos:

@@ -19,7 +19,7 @@ from typing import ClassVar
 
 from governor.core.limit import LimitSpec
 from governor.core.memory import Memory, UnreadableError, number, rows, table
-from governor.core.snapshot import MemberCounts
+from governor.core.snapshot import MemberCounts, WindowView
 from governor.core.types import Member, Nanos, Outcome
 
 
@@ -82,6 +82,12 @@ class _Meter:
         """Units that are not back yet."""
         return max(0, self.tat - now * self.speed)
 
+    def view(self, now: Nanos) -> WindowView:
+        """Its numbers at this instant."""
+        available = max(0, (self.depth + min(0, now * self.speed - self.tat)) // self.cost)
+        next_at = None if available or not self.burst else _ceil_div(self.tat + self.cost - self.depth, self.speed)
+        return WindowView(self.speed, self.cost, self.burst, available, next_at)
+
     def recall(self, units: int, now: Nanos) -> None:
         """So many are not back yet."""
         self.tat = now * self.speed + units
@@ -128,6 +134,10 @@ class RateLimit:
         now = max(now, self._last)
         left = [(meter.depth + min(0, now * meter.speed - meter.tat)) // meter.cost for meter in self._meters]
         return max(0, min(left)) if left else None
+
+    def windows(self, now: Nanos) -> tuple[WindowView, ...]:
+        """Each window, in the declared order."""
+        return tuple([meter.view(max(now, self._last)) for meter in self._meters])
 
     def can_take(self, permits: int, now: Nanos) -> bool:
         """Whether the ask conforms to every window."""

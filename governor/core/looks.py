@@ -1,0 +1,156 @@
+"""Looks: what an engine shows of itself, to its shells and to operators.
+
+It knows where everything is. It must never change anything, nor take long but for what is as long.
+"""
+
+from collections.abc import Iterable
+
+from governor.core import admission, differences, invariants, restart
+from governor.core.ask import Ask
+from governor.core.differences import Difference
+from governor.core.kinds.pool import Pool
+from governor.core.kinds.rate_limit import RateLimit
+from governor.core.leases import Lease
+from governor.core.lending import Lending
+from governor.core.resource import Remembered, Resource, ResourceSpec
+from governor.core.snapshot import Held, LeaseView, MemberView, Past, WaiterView, WindowView
+from governor.core.types import EndReason, LeaseId, Nanos, TicketId
+
+
+class Looks:
+    """All that can be seen of what is lent. Names are of resources that there are, removed ones with leases too."""
+
+    __slots__ = ("_lending",)
+
+    def __init__(self, lending: Lending) -> None:
+        self._lending = lending
+
+    # --- what must be remembered ----------------------------------------------------------------------------
+
+    @property
+    def last_id(self) -> LeaseId:
+        """The highest lease id given out so far."""
+        return self._lending.leases.last_id
+
+    @property
+    def live_leases(self) -> int:
+        """How many leases are held."""
+        return len(self._lending.leases)
+
+    def lease_of(self, client: str, request_id: str) -> LeaseId | None:
+        """The live lease that this client's request id stands for."""
+        known = self._lending.register.of_request(client, request_id)
+        return known.id if isinstance(known, Lease) and known.end is None and known.deadline is not None else None
+
+    def held(self, lease_id: LeaseId) -> Held | None:
+        """What a lease is, as of the last step; None when it does not live."""
+        return restart.held(self._lending, lease_id)
+
+    def deadlines(self, lease_ids: Iterable[LeaseId]) -> list[tuple[Nanos, bool, LeaseId]]:
+        """When each of these that lives ends, and whether that is as one whose holder is gone."""
+        return restart.deadlines(self._lending, lease_ids)
+
+    def past(self, lease_id: LeaseId) -> Past | None:
+        """What a lease was that has ended, if a request id still stands for it; else it need not be remembered."""
+        return restart.past(self._lending, lease_id)
+
+    def remember(self, resource: str, *, now: Nanos) -> Remembered | None:
+        """What a restart must know of a resource, also of a removed one; None when there is none."""
+        known = self._named(resource)
+        return None if known is None else known.remember(now)
+
+    def marks(self, resource: str) -> int | None:
+        """Of a resource that there is: another number after any change that must be remembered before its answer."""
+        known = self._named(resource)
+        return None if known is None else known.limit.marks
+
+    def grace(self, lease_id: LeaseId) -> Nanos | None:
+        """How long a live lease outlives its holder; None is until its deadline."""
+        lease = self._lending.leases.live(lease_id)
+        return None if lease is None else lease.grace
+
+    def place(self, ticket: TicketId, *, now: Nanos) -> tuple[int, Nanos] | None:
+        """Of a ticket in line, what ``Queued`` would say of it now: how many are ahead, and not before when."""
+        known = self._lending.register.of_ticket(ticket)
+        return admission.standing(known, now) if isinstance(known, Ask) else None
+
+    # --- what operators see ---------------------------------------------------------------------------------
+
+    def lease_ids(self, resource: str | None) -> list[LeaseId]:
+        """The live leases that something is lent under, of one resource or all; rising."""
+        leases = self._lending.leases
+        if resource is None:
+            return sorted([lease.id for lease in leases])
+        known = self._named(resource)
+        if known is None or not known.leases:
+            return []
+        return sorted([lease.id for lease in leases if any(other is known for other, _ in lease.ask.wants)])
+
+    def lease(self, lease_id: LeaseId) -> LeaseView | None:
+        """A lease as of the last step; None when it does not live."""
+        lease = self._lending.leases.live(lease_id)
+        if lease is None or lease.deadline is None:
+            return None
+        ask = lease.ask
+        return LeaseView(
+            id=lease.id,
+            client=ask.event.client,
+            labels=ask.event.labels,
+            grants=lease.grants,
+            granted_at=lease.granted_at,
+            deadline=lease.deadline,
+            waited=lease.granted_at - ask.since,
+            renewals=lease.renewals,
+            orphaned=lease.ends_as is EndReason.DISCONNECTED,
+            request_id=ask.event.request_id,
+        )
+
+    def waiting(self, resource: str | None) -> list[TicketId]:
+        """One ticket of each place in a line, or of all that wait; first in line first."""
+        if resource is None:
+            return [ask.tickets[0] for ask in self._lending.waiters.all()]
+        known = self._named(resource)
+        return [] if known is None else [ask.tickets[0] for ask in known.line]
+
+    def waiter(self, ticket: TicketId) -> WaiterView | None:
+        """The place in line that a ticket stands for; None when it does not wait."""
+        ask = self._lending.register.of_ticket(ticket)
+        if not isinstance(ask, Ask):
+            return None
+        return WaiterView(
+            client=ask.event.client,
+            labels=ask.event.labels,
+            claims=ask.event.claims,
+            since=ask.since,
+            until=self._lending.waiters.latest(ask),
+            tickets=tuple(ask.tickets),
+            request_id=ask.event.request_id,
+        )
+
+    def members(self, resource: str, *, now: Nanos) -> tuple[MemberView, ...]:
+        """The members of a pool; nothing has members but a pool."""
+        known = self._named(resource)
+        return known.limit.views(now) if known is not None and isinstance(known.limit, Pool) else ()
+
+    def windows(self, resource: str, *, now: Nanos) -> tuple[WindowView, ...]:
+        """The windows of a rate limit; nothing else has any."""
+        known = self._named(resource)
+        return known.limit.windows(now) if known is not None and isinstance(known.limit, RateLimit) else ()
+
+    def declared(self, resource: str) -> ResourceSpec | None:
+        """What is declared of a resource, whatever is in force; None when it is not declared."""
+        known = self._named(resource)
+        return None if known is None or known.removed else known.spec
+
+    def differences(self, specs: tuple[ResourceSpec, ...], *, now: Nanos) -> tuple[Difference, ...]:
+        """What `Reconfigure` would change now, and whom that would tell what."""
+        return differences.between(self._lending, specs, now)
+
+    # --- what tests see -------------------------------------------------------------------------------------
+
+    def check(self, *, now: Nanos) -> None:
+        """Raise AssertionError, naming the invariant, when the whole state breaks one; as slow as there is state."""
+        invariants.check(self._lending, now)
+
+    def _named(self, resource: str) -> Resource | None:
+        return self._lending.resources.get((resource, ""))
