@@ -12,12 +12,13 @@ import contextlib
 import errno
 import logging
 import os
+import socket
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from math import inf
 from pathlib import Path
 from signal import SIGHUP, SIGINT, SIGTERM, Signals
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import governor.http
 import governor.rpc
@@ -31,6 +32,7 @@ from governor.core.types import SECOND, Nanos
 from governor.driver import Driver
 from governor.durability import Durability, OnStoreError
 from governor.fence import FenceError, FormerFence
+from governor.history import History
 from governor.journal import BLOCK, Journal
 from governor.lock import BindError, FolderLock
 from governor.metrics import Metrics
@@ -40,6 +42,9 @@ from governor.reload import Reloader, changes
 from governor.restart import Restarted, RestartError, go_on
 from governor.store import Store, StoreError
 from governor.wording import count, counted, span
+
+if TYPE_CHECKING:
+    from governor.sessions import Sessions
 
 _log: Final = logging.getLogger("governor")
 
@@ -94,6 +99,7 @@ class Daemon:
         self._remembered = ""
         self._set_serving: Callable[[], None] = lambda: None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._sessions: Sessions | None = None
 
     async def serve(self) -> None:
         """Start, serve, drain and end. Raises BindError, FenceError or StoreError when something cannot be had."""
@@ -126,11 +132,12 @@ class Daemon:
             self._journal.written, self._journal.failed = metrics.store_written, metrics.store_failed
             where = []
             if config.http is not None:
-                pages = await governor.http.serve(config.http, governor.http.Pages(metrics, self._not_ready))
+                pages = await governor.http.serve(config.http, self._pages(metrics))
                 stack.push_async_callback(pages.stop)
-                where.append(f"http://{config.http.host}:{pages.port} (metrics and health)")
+                where.append(f"http://{config.http.host}:{pages.port} (status page, metrics and health)")
             server = await governor.rpc.serve(driver, LoopClock(), config.listen, restart_grace=_promised(config))
             stack.push_async_callback(server.stop, _GRPC_GRACE_S)
+            self._sessions = server.sessions
             stack.push_async_callback(chronicle.close, _GRPC_GRACE_S)
             # Whoever asks before this is refused with UNAVAILABLE: a start that fails has not used up a block of ids.
             driver.reserve_ids(await self._journal.reserve())
@@ -150,6 +157,27 @@ class Daemon:
             server.drain()
             chronicle.act(What.DRAINING)
             await self._drain()
+
+    def _pages(self, metrics: Metrics) -> governor.http.Pages:
+        """What is served over HTTP, and the past ten minutes of it from now on."""
+        driver, clock, started = self._driver, LoopClock(), unix_nanos()
+        history = History(driver.peaks, clock.now())
+        driver.turn, driver.turn_at = history.turn, history.ends_at
+        host = socket.gethostname()
+
+        def head() -> governor.http.Head:
+            return governor.http.Head(
+                version=__version__,
+                pid=os.getpid(),
+                host=host,
+                started_at=started,
+                config=self._reloader.state,
+                state_problem=self._journal.broken,
+                not_ready=self._not_ready(),
+            )
+
+        sight = governor.http.Sight(driver, clock, history, head, lambda: self._sessions)
+        return governor.http.Pages(metrics, self._not_ready, sight)
 
     def _begin_to_serve(self, server: governor.rpc.GrpcServer) -> None:
         self._driver.begin_to_beat()

@@ -44,20 +44,18 @@ class Details:
 
     def _tell(self, resource: str) -> Shown | None:
         driver = self._sight.driver
-        spec = driver.declared(resource)
-        if spec is None:
+        ids = driver.lease_ids(resource)
+        # One that is removed is there while it is lent.
+        if not ids and driver.declared(resource) is None:
             return None
-        members, windows = driver.members(resource), driver.windows(resource)
-        told: Shown = {
-            "lease": spec.lease // 1_000_000,
-            "max_wait": spec.max_wait // 1_000_000,
-            "leases": list(self._leases(resource, driver.lease_ids(resource))),
+        members = driver.members(resource)
+        return {
+            "leases": list(self._leases(resource, ids)),
             "waiters": list(self._waiters(resource, driver.waiting(resource))),
-            "members": [shown.member(member) for member in members[:LISTED]] if spec.kind == "pool" else None,
+            "members": [shown.member(member) for member in members[:LISTED]],
             "members_in_all": len(members),
-            "windows": [shown.window(window) for window in windows] if spec.kind == "rate_limit" else None,
+            "windows": [shown.window(window) for window in driver.windows(resource)],
         }
-        return told
 
     def _leases(self, resource: str, ids: Iterable[LeaseId]) -> Iterator[Json]:
         sessions = self._sight.sessions()
@@ -67,9 +65,7 @@ class Details:
                 yield shown.lease(lease, resource, None if sessions is None else sessions.owners.get(lease_id))
 
     def _waiters(self, resource: str, tickets: Iterable[TicketId]) -> Iterator[Json]:
-        sessions = self._sight.sessions()
         for ticket in islice(tickets, LISTED):
             waiter = self._sight.driver.waiter(ticket)
             if waiter is not None:
-                asker = None if sessions is None else sessions.of_request(waiter.client, waiter.request_id)
-                yield shown.waiter(waiter, resource, asker)
+                yield shown.waiter(waiter, resource, None)

@@ -10,15 +10,17 @@ slow one misses what was in between, and there is nothing to queue for it.
 import asyncio
 from collections.abc import Iterator
 from itertools import islice
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from governor.clock import Timer
 from governor.core.snapshot import ResourceSnapshot, Snapshot
 from governor.core.types import MILLISECOND, SECOND, Nanos
+from governor.history import BUCKETS
 from governor.http import shown
 from governor.http.shown import Json, Shown, encode
 from governor.http.sight import Sight
-from governor.history import BUCKETS
+
+if TYPE_CHECKING:
+    from governor.clock import Timer
 
 MAX_VIEWERS: Final = 16
 LOOK_EVERY: Final[Nanos] = SECOND
@@ -61,13 +63,13 @@ class Live:
 
     def __init__(self, sight: Sight) -> None:
         self.sight = sight
-        # The number of the last look that found anything changed.
-        self.look = 0
         self.viewers: dict[View, None] = {}
         self._timer: Timer | None = None
         self._clear()
 
     def _clear(self) -> None:
+        # The number of the last look that found anything changed; none has been.
+        self.look = 0
         self.rows: dict[str, _Row] = {}
         self.head, self.names = _Part(), _Part()
         self._totals: Shown = {}
@@ -106,7 +108,7 @@ class Live:
         self._timer = self.sight.clock.call_at(instant, self._begin)
 
     def _begin(self) -> None:
-        sight, now = self.sight, self.sight.clock.now()
+        sight = self.sight
         sight.driver.catch_turn()
         snapshot = sight.driver.snapshot()
         look = self.look + 1
@@ -123,7 +125,7 @@ class Live:
         news |= self._follow_names(snapshot, look)
         if sight.history.last != self._bucket:
             self._bucket, news = sight.history.last, True
-        self._compare(iter(snapshot.resources), now, look, news=news)
+        self._compare(iter(snapshot.resources), snapshot.at, look, news=news)
 
     def _follow_names(self, snapshot: Snapshot, look: int) -> bool:
         names = [resource.name for resource in snapshot.resources]
@@ -197,6 +199,7 @@ class View:
             # What has gone since is told as such the next time.
             yield _event("rows", [row.shown for name in names if (row := live.rows.get(name)) is not None])
         yield from self._past()
+        yield b"event: done\ndata: null\n\n"
 
     def _past(self) -> Iterator[bytes]:
         """The buckets of the history that have ended since; what is not named there was as good as nothing."""

@@ -63,6 +63,8 @@ def resource(of: ResourceSnapshot, now: Nanos) -> Shown:
         "leases": of.leases,
         "waiters": of.waiters,
         "max_waiters": of.max_waiters,
+        "lease": of.lease // MILLISECOND,
+        "max_wait": of.max_wait // MILLISECOND,
         "since": None if of.oldest_wait is None else _instant(now - of.oldest_wait),
         "standing": of.standing.value,
         "removed": of.removed,

@@ -65,7 +65,7 @@ class SessionService:
         self._restart_grace = restart_grace
         self._process = process.this() if restart_grace else None
         self._answers = Answers(driver.grace)
-        self._sessions = Sessions(driver, reconfigured=self._answers.forget)
+        self.sessions = Sessions(driver, reconfigured=self._answers.forget)
         self._asks = requests.Asks()
         self._reading = Reading()
         self._streams: set[Stream] = set()
@@ -92,7 +92,7 @@ class SessionService:
 
     def close(self) -> None:
         """After the last stream: see nothing more of what happens; safe twice."""
-        self._sessions.close()
+        self.sessions.close()
 
     async def serve(self, _requests: object, context: Context) -> None:
         """One stream; not meant to be called by anybody but a server, or what stands in for one."""
@@ -130,7 +130,7 @@ class SessionService:
         hello = requests.hello(request)
         if isinstance(hello, Denial):
             return status.refusal(hello)
-        session, resumed = self._sessions.of(hello)
+        session, resumed = self.sessions.of(hello)
         stream = Stream(session, self._asks, self._answers, self._driver)
         stream.outbox.say(self._welcome(session, resumed=resumed))
         try:
