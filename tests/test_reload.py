@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -110,14 +110,28 @@ def reloader(scene: Scene) -> Reloader:
     return scene.reloader
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    """Look again and again, for a bounded time."""
+    async with asyncio.timeout(BOUND):
+        while not condition():  # noqa: ASYNC110 - a thread sets no event
+            await asyncio.sleep(0.001)
+
+
 async def test_a_good_file_is_in_force_and_says_what_it_changed(scene: Scene, reloader: Reloader) -> None:
     """Resources by name, keys of the daemon by name, and which of them need a start."""
     before = reloader.state
-    scene.write("semaphores: {one: {permits: 2}, two: {permits: 1}}\ndrain_timeout: 7s\nhttp: off\nrestart_grace: 1s\n")
+    scene.metrics.restored(["shop", "cron"])
+    scene.write(
+        "semaphores: {one: {permits: 2}, two: {permits: 1}}\ndrain_timeout: 7s\nhttp: off\nrestart_grace: 1s\n"
+        "max_client_series: 1\n"
+    )
     outcome = await reloader.reload("ann")
 
     assert (outcome.problems, outcome.added, outcome.changed, outcome.removed) == ((), ("two",), ("one",), ())
-    assert (outcome.settings, outcome.at_next_start) == (("drain_timeout",), ("http", "restart_grace"))
+    assert (outcome.settings, outcome.at_next_start) == (
+        ("drain_timeout", "max_client_series"),
+        ("http", "restart_grace"),
+    )
     assert outcome.by == ("ann",)
     assert outcome.state == reloader.state
     assert reloader.state.source == str(scene.path)
@@ -125,6 +139,7 @@ async def test_a_good_file_is_in_force_and_says_what_it_changed(scene: Scene, re
     assert reloader.state.since >= before.since
     assert scene.told == [outcome]
     assert scene.permits == 2
+    assert set(scene.metrics.facts().tallies.clients) == {"shop", "other"}
 
 
 async def test_a_bad_file_changes_nothing_and_stays_visible_until_a_good_one(
@@ -219,6 +234,40 @@ async def test_whoever_asks_is_told_of_a_reading_that_began_later(scene: Scene, 
     assert (await second).problems
     assert third.problems == ()
     assert scene.permits == 2
+
+
+async def test_what_was_read_already_is_no_reload_for_whoever_only_saw_a_change(
+    scene: Scene, reloader: Reloader, gate: Gate
+) -> None:
+    """Somebody who changes a file and sends a signal gets one reload, although the change is seen as well."""
+    scene.write(TWO)
+    await reloader.reload("SIGHUP")
+    gate.shut()
+    reloader.request_if_changed("watch")
+    await gate.until_one_is_held_up()
+    after = asyncio.ensure_future(reloader.reload())
+    await asyncio.sleep(0)
+    assert len(scene.told) == 1
+    gate.open()
+    await after
+
+    assert [outcome.by for outcome in scene.told] == [("SIGHUP",), ()]
+    scene.write(ONE)
+    reloader.request_if_changed("watch")
+    reloader.request_if_changed("watch")
+    await until(lambda: len(scene.told) == 3)
+    assert scene.told[2].by == ("watch",)
+    assert scene.permits == 1
+
+
+async def test_whoever_wants_it_anyway_gets_it_with_those_who_do_not(scene: Scene, reloader: Reloader) -> None:
+    """A signal is answered also if nothing has changed."""
+    reloader.request_if_changed("watch")
+    reloader.request("SIGHUP")
+    reloader.request_if_changed("watch")
+    await until(lambda: len(scene.told) == 1)
+
+    assert scene.told[0].by == ("watch", "SIGHUP")
 
 
 async def test_whoever_gives_up_takes_it_from_nobody(scene: Scene, reloader: Reloader, gate: Gate) -> None:

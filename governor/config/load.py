@@ -16,6 +16,7 @@ from typing import Final, assert_never
 from pydantic import ValidationError
 
 from governor.address import Address, AddressError, TcpAddress, UnixAddress, check_socket_path
+from governor.auditing import Auditing
 from governor.config.accepts import OURS, REPORTED, Context
 from governor.config.document import MAX_BYTES, read
 from governor.config.models import DEFAULT_STATE, File
@@ -37,16 +38,20 @@ class Config:
     """Everything that a file says, with every default filled in and every path absolute.
 
     ``source`` names the file and ``hash`` is the SHA-256 of its bytes, in hex. ``warnings``: what is legal and may
-    still be a mistake, one sentence each.
+    still be a mistake, one sentence each. ``admin`` is empty when nothing is said of it.
     """
 
     listen: tuple[Address, ...]
+    admin: tuple[Address, ...]
     http: TcpAddress | None
     state: Path
     drain_timeout: Nanos
     durability: Durability
     restart_grace: Nanos
     on_store_error: OnStoreError
+    audit: Auditing | None
+    watch: bool
+    max_client_series: int
     resources: tuple[ResourceSpec, ...]
     source: str
     hash: str
@@ -95,16 +100,20 @@ def parse(data: bytes, source: str, folder: Path, environ: Mapping[str, str]) ->
     resources = tuple(file.defaults.resource(name, own, own.limit()) for name, own in file.resources())
     return Config(
         listen=file.listen,
+        admin=file.admin,
         http=file.http,
         state=file.state if "state" in file.model_fields_set else _default_state(environ),
         drain_timeout=file.drain_timeout,
         durability=file.durability,
         restart_grace=file.restart_grace,
         on_store_error=file.on_store_error,
+        audit=None if file.audit is None else file.audit.auditing(),
+        watch=file.watch,
+        max_client_series=file.max_client_series,
         resources=resources,
         source=source,
         hash=fingerprint(data),
-        warnings=tuple(chain.from_iterable(map(_warnings, file.listen))),
+        warnings=tuple(chain(*map(_warnings, file.listen), *map(_admin_warnings, file.admin))),
     )
 
 
@@ -184,3 +193,13 @@ def _warnings(address: Address) -> Iterator[str]:
                 yield f"every user of this machine may use {address}, whose mode is 0{address.mode:o}"
         case _:
             assert_never(address)
+
+
+def _admin_warnings(address: Address) -> Iterator[str]:
+    if isinstance(address, TcpAddress):
+        yield (
+            f"every user of this machine may step in at {address}, as nobody is asked who they are: "
+            "a unix socket has a mode and an owner"
+        )
+    else:
+        yield from _warnings(address)

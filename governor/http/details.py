@@ -65,7 +65,9 @@ class Details:
                 yield shown.lease(lease, resource, None if sessions is None else sessions.owners.get(lease_id))
 
     def _waiters(self, resource: str, tickets: Iterable[TicketId]) -> Iterator[Json]:
+        sessions = self._sight.sessions()
         for ticket in islice(tickets, LISTED):
             waiter = self._sight.driver.waiter(ticket)
             if waiter is not None:
-                yield shown.waiter(waiter, resource, None)
+                asker = None if sessions is None else sessions.of_request(waiter.client, waiter.request_id)
+                yield shown.waiter(waiter, resource, asker)

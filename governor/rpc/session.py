@@ -57,7 +57,7 @@ _AGAIN: Final = status.refusal(Malformed("hello", "nothing: it is only in the fi
 
 
 class SessionService:
-    """The session streams of one server."""
+    """The session streams of one server. ``start``: another with each start of the daemon."""
 
     def __init__(self, driver: Driver, restart_grace: Nanos = 0) -> None:
         """``restart_grace``: what clients are promised should the daemon die; 0 is nothing."""
@@ -69,7 +69,7 @@ class SessionService:
         self._asks = requests.Asks()
         self._reading = Reading()
         self._streams: set[Stream] = set()
-        self._start = secrets.token_hex(8)
+        self.start = secrets.token_hex(8)
         self._draining = False
         self._stopping = False
 
@@ -143,7 +143,7 @@ class SessionService:
         welcome = pb.Welcome(
             session=session.id,
             resumed=resumed,
-            start=self._start,
+            start=self.start,
             version=__version__,
             limits=pb.SessionLimits(message_bytes=MESSAGE_BYTES, waiting=MAX_WAITING, unread=outbox.MAX_UNREAD),
         )

@@ -1,10 +1,13 @@
 """The status page of a real daemon: what it is told of real clients."""
 
 import json
+import os
 import signal
+import socket
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
@@ -20,7 +23,7 @@ pools:
 """
 
 
-def events(daemon: Daemon) -> Iterator[tuple[str, Any]]:
+def events(daemon: Daemon) -> Generator[tuple[str, Any], None, None]:
     """What a viewer is told, from the beginning."""
     request = urllib.request.Request(f"http://{daemon.http}/-/events")
     with urllib.request.urlopen(request, timeout=BOUND) as stream:  # noqa: S310  (our own URL)
@@ -43,10 +46,17 @@ def details(daemon: Daemon, name: str) -> Any:  # noqa: ANN401  (what JSON says)
 def test_holders_and_waiters_are_told_by_their_processes(start: Start) -> None:
     """As their sessions said; attributes of members are not."""
     daemon = start(YAML)
-    with Client(daemon.address, name="ann") as client, client.acquire({"thumbnails": 2, "db": 1}):
+    with Client(daemon.address, name="ann") as client, client.acquire({"thumbnails": 2, "db": 1}) as lease:
         told = details(daemon, "db")
         assert [(one["client"], one["pid"] > 0, one["host"] != "") for one in told["leases"]] == [("ann", True, True)]
         assert told["leases"][0]["members"] == ["primary"]
+        with Client(daemon.address, name="bob") as other, ThreadPoolExecutor() as pool:
+            asked = pool.submit(lambda: other.acquire("thumbnails", wait=BOUND).granted)
+            until(lambda: details(daemon, "thumbnails")["waiters"] != [], "somebody waits")
+            (waiter,) = details(daemon, "thumbnails")["waiters"]
+            assert (waiter["client"], waiter["pid"], waiter["host"]) == ("bob", os.getpid(), socket.gethostname())
+            lease.release()
+            assert asked.result(BOUND)
         assert "s3cret" not in json.dumps(told)
         with closing(events(daemon)) as stream:
             seen = dict(next(stream) for _ in range(4))

@@ -273,7 +273,8 @@ class TestDetails:
         await page.run(f"{button('db')}.click()")
         await page.until("document.querySelector('table[aria-label=Members] tbody tr')")
         members = await page.run(
-            "[...document.querySelector('table[aria-label=Members]').tBodies[0].rows].map(r => [...r.cells].map(c => c.innerText))"
+            "[...document.querySelectorAll('table[aria-label=Members] tbody tr')]"
+            ".map(tr => [...tr.cells].map(cell => cell.innerText))"
         )
         assert [member[0] for member in members] == ["primary", "replica"]
         assert members[1][1].startswith("quarantined by an operator")
@@ -518,8 +519,10 @@ class TestForEverybody:
 
         assert await page.run("document.documentElement.scrollWidth") <= width
         cut = await page.run(
-            "[...document.querySelectorAll('.frame *, header *, #alerts *')].filter(n => n.offsetParent && !n.closest('thead')"
-            " && !n.closest('svg') && n.getBoundingClientRect().right > innerWidth + 0.5).map(n => n.outerHTML.slice(0, 99))"
+            "[...document.querySelectorAll('.frame *, header *, #alerts *')]"
+            ".filter(node => node.offsetParent && !node.closest('thead, svg'))"
+            ".filter(node => node.getBoundingClientRect().right > innerWidth + 0.5)"
+            ".map(node => node.outerHTML.slice(0, 99))"
         )
         assert cut == []
 
