@@ -232,7 +232,8 @@ class TestDetails:
         assert (leases, waiters) == ("Leases", "Waiters")
         assert (one[0].split(), one[1], one[4]) == (["web", "pid", "4711", "on", "worker-1"], "1", str(first))
         assert one[2].startswith("1m3")
-        assert one[3].startswith("58m")
+        # Time that jumps by more than a heartbeat may look like a pause, after which leases end as much later.
+        assert one[3].startswith(("58m", "59m"))
         assert two[0] == "(no name)"
         assert (three[0], three[1]) == ("1. batch", "2")
         assert await page.run("location.hash") == "#db"
