@@ -74,9 +74,9 @@ class Looks:
         """What a lease was that has ended, if a request id still stands for it."""
         return self._engine.past(lease)
 
-    def resources(self) -> list[str]:
-        """The names of all that is declared, or still lent."""
-        return [resource.name for resource in self.snapshot().resources]
+    def remembered(self) -> list[str]:
+        """The names of all resources that a restart must know."""
+        return self._engine.remembered()
 
     def remember(self, resource: str) -> Remembered:
         """What a restart must know of a resource that there is."""

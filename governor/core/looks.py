@@ -54,14 +54,18 @@ class Looks:
         """What a lease was that has ended, if a request id still stands for it; else it need not be remembered."""
         return restart.past(self._lending, lease_id)
 
+    def remembered(self) -> list[str]:
+        """The resources that a restart must know: also removed ones that are lent, or of which too much is spent."""
+        return self._lending.resources.names()
+
     def remember(self, resource: str, *, now: Nanos) -> Remembered | None:
-        """What a restart must know of a resource, also of a removed one; None when there is none."""
-        known = self._named(resource)
+        """What a restart must know of one of those; None of any other."""
+        known = self._lending.resources.remembered(resource)
         return None if known is None else known.remember(now)
 
     def marks(self, resource: str) -> int | None:
-        """Of a resource that there is: another number after any change that must be remembered before its answer."""
-        known = self._named(resource)
+        """Of one of those: another number after any change that must be remembered before its answer."""
+        known = self._lending.resources.remembered(resource)
         return None if known is None else known.limit.marks
 
     def grace(self, lease_id: LeaseId) -> Nanos | None:
@@ -85,7 +89,7 @@ class Looks:
         """The live leases that something is lent under, of one resource or all; rising."""
         leases = self._lending.leases
         if resource is None:
-            return sorted([lease.id for lease in leases])
+            return leases.ids()
         known = self._named(resource)
         if known is None or not known.leases:
             return []

@@ -17,7 +17,7 @@ from governor.clock import Clock
 from governor.core.types import Nanos
 from governor.descriptors import connections_each
 from governor.driver import Driver
-from governor.rpc.admin import ADMIN, AdminService, Desk, anybody, nobody, unix_only
+from governor.rpc.admin import ADMIN, AdminService, Desk, Where, anybody, nobody, unix_only
 from governor.rpc.bind import UnixSocket, bind_tcp
 from governor.rpc.companions import Health, Reflection
 from governor.rpc.servicer import SERVICE, GovernorServicer
@@ -157,7 +157,7 @@ async def serve(
     governor = GovernorServicer(driver, clock, sessions, None if desk is None else desk.config)
     own = () if desk is None else desk.where.own
     connections = _connections_each((*listen, *own))
-    shared = desk is not None and not own
+    shared = desk is not None and desk.where == Where()
     main = _Place(
         listen,
         connections,
@@ -174,28 +174,21 @@ async def serve(
         apart = _Place(own, connections, Health((), (ADMIN,)), (ADMIN,))
         apart.add(admin.handlers(anybody))
         places.append(apart)
-    await _open(places)
-    if admin is not None:
-        admin.addresses = main.addresses
-        admin.places = places[-1].addresses if own else tuple(filter(_is_socket, main.addresses))
-    return GrpcServer(places, sessions, admin)
-
-
-def _is_socket(address: Address) -> bool:
-    return isinstance(address, UnixAddress)
-
-
-async def _open(places: Sequence[_Place]) -> None:
-    """All of them, or none."""
     try:
         for place in places:
             await place.bind()
+        if admin is not None:
+            # Before anybody can ask.
+            admin.addresses = main.addresses
+            sockets = tuple(address for address in main.addresses if isinstance(address, UnixAddress))
+            admin.places = sockets if shared else places[-1].addresses if own else ()
         for place in places:
             await place.start()
     except BaseException:
         for place in places:
             await place.undo()
         raise
+    return GrpcServer(places, sessions, admin)
 
 
 def _connections_each(listen: Sequence[Address]) -> int:

@@ -25,9 +25,9 @@ from governor.rpc.status import Hindrance
 from governor.sessions import Sessions
 from governor.v1 import admin_pb2
 
-# So many make one message, two milliseconds of work, and so many are looked at in one turn of the event loop.
+# So many make one message, and so many are looked at in one turn of the event loop: a millisecond or two of work.
 PAGE: Final = 200
-LOOKED_AT: Final = 1000
+LOOKED_AT: Final = 250
 # Each has its names in memory.
 AT_ONCE: Final = 16
 
