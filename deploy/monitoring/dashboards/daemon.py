@@ -22,7 +22,7 @@ def board() -> Board:
 
 def _now() -> tuple[Number, ...]:
     return (
-        Number("Version", "What runs.", "string", Query("governor_build_info{@}", "{{version}}"), width=4),
+        Number("Version", "What runs.", "string", Query("governor_build_info{@}", "{{version}}"), named=True),
         Number("Runs for", "Since the start of the process.", "s", Query("time() - process_start_time_seconds{@}", "")),
         Number(
             "Config read",
