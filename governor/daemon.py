@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
 from signal import SIGHUP, SIGINT, SIGTERM, Signals
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import governor.http
 import governor.rpc
@@ -42,6 +42,9 @@ from governor.rpc.admin import Where
 from governor.store import Store, StoreError
 from governor.watching import Watcher
 from governor.wording import count, counted, span
+
+if TYPE_CHECKING:
+    from governor.sessions import Sessions
 
 _log: Final = logging.getLogger("governor")
 
@@ -96,6 +99,7 @@ class Daemon:
         self._watcher: Watcher | None = None
         self._audit: Audit | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._sessions: Sessions | None = None
 
     async def serve(self) -> None:
         """Start, serve, drain and end.
@@ -134,7 +138,10 @@ class Daemon:
                 reloader.observers.append(self._watch)
             http = ""
             if config.http is not None:
-                pages = await governor.http.serve(config.http, governor.http.Pages(metrics, self._not_ready))
+                sight = operators.sight(
+                    driver, self._journal, self._reloader, sessions=lambda: self._sessions, not_ready=self._not_ready
+                )
+                pages = await governor.http.serve(config.http, governor.http.Pages(metrics, self._not_ready, sight))
                 stack.push_async_callback(pages.stop)
                 http = f"http://{config.http.host}:{pages.port}"
             desk = operators.desk(
@@ -144,6 +151,7 @@ class Daemon:
                 driver, LoopClock(), config.listen, restart_grace=_promised(config), desk=desk
             )
             stack.push_async_callback(server.stop, _GRPC_GRACE_S)
+            self._sessions = server.sessions
             stack.push_async_callback(chronicle.close, _GRPC_GRACE_S)
             # Whoever asks before this is refused with UNAVAILABLE: a start that fails has not used up a block of ids.
             driver.reserve_ids(await self._journal.reserve())
@@ -248,7 +256,7 @@ class Daemon:
             if address not in server.addresses:
                 _log.info("listening on %s (Admin)", address)
         if http:
-            _log.info("listening on %s (metrics and health)", http)
+            _log.info("listening on %s (status page, metrics and health)", http)
 
     def _not_ready(self) -> str | None:
         if self._ready:
