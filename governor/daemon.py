@@ -32,6 +32,7 @@ from governor.durability import Durability, OnStoreError
 from governor.faults import Faults
 from governor.fence import FenceError, FormerFence
 from governor.journal import BLOCK, Journal
+from governor.lines import Lines
 from governor.lock import BindError, FolderLock
 from governor.metrics import Metrics
 from governor.notify import Notifier
@@ -60,13 +61,14 @@ _IDS_RETRY_S: Final = 1.0
 _LAST_STEPS: Final = 10 * SECOND
 
 
-def run(path: Path | None, state: Path | None) -> int:
+def run(path: Path | None, state: Path | None, form: logs.LogFormat = logs.LogFormat.AUTO) -> int:
     """Serve until a signal says to stop; the exit code says how it went.
 
     ``path``: the config file, None for the embedded default. ``state``: a state folder instead of the config's.
+    ``form``: of the log; why it did not start is text in any case.
     """
     signals.hold((SIGTERM, SIGINT, SIGHUP))
-    log = logs.start()
+    log = logs.start(form)
     try:
         config = load(path or DEFAULT, os.environ)
         asyncio.run(Daemon(config, path, state or config.state).serve())
@@ -125,6 +127,7 @@ class Daemon:
             stack.callback(driver.close)
             chronicle = Chronicle(driver, unix_nanos)
             metrics = self._begin_to_count(driver)
+            stack.callback(self._begin_to_tell(chronicle).close)
             self._begin_audit(chronicle, stack)
             stack.push_async_callback(self._journal.close)
             self._reloader = Reloader(driver, metrics, self._notifier, config, self._path, os.environ)
@@ -179,6 +182,12 @@ class Daemon:
         driver.pause_observers += [metrics.paused, _tell_pause]
         self._journal.written, self._journal.failed = metrics.store_written, metrics.store_failed
         return metrics
+
+    def _begin_to_tell(self, chronicle: Chronicle) -> Lines:
+        lines = Lines(LoopClock(), chronicle.act)
+        chronicle.act_listeners.append(lines.acted)
+        self._driver.observers.append(lines.observe)
+        return lines
 
     def _begin_audit(self, chronicle: Chronicle, stack: contextlib.AsyncExitStack) -> None:
         asked, metrics = self._config.audit, self._metrics

@@ -80,7 +80,7 @@ class Scene:
     def reload(self, client: Client) -> None:
         """Another world, in any way; when this returns it is in force, or refused."""
         self._number += 1
-        new = world(self._chance, self._number)
+        new = world(self._chance, self._number, self._in_force[0])
         text = self._text(new)
         digest = hashlib.sha256(text.encode()).hexdigest()
         how = self._chance.choice((_WATCH, _WATCH, _SIGNAL, _CALL))
