@@ -41,11 +41,15 @@ Order = Callable[[Request, str], Awaitable[Answer]]
 
 
 class AdminService:
-    """Answers the operators of one daemon. ``addresses`` and ``places``: where all others, and they, are served."""
+    """Answers the operators of one daemon.
+
+    ``addresses`` and ``places``: where all others, and they, are served. ``why_not``: why they are served nowhere.
+    """
 
     def __init__(self, driver: Driver, clock: Clock, sessions: SessionService, desk: Desk) -> None:
         self.addresses: tuple[Address, ...] = ()
         self.places: tuple[Address, ...] = ()
+        self.why_not = desk.where.why_not
         self._driver = driver
         self._clock = clock
         self._sessions = sessions
@@ -104,7 +108,7 @@ class AdminService:
     def _let_in(self, method: Method, gate: Gate) -> Method:
         async def call(raw: bytes, context: Context) -> Answer:
             if not gate(context.peer()):
-                return elsewhere(self.places, self._desk.where.why_not)
+                return elsewhere(self.places, self.why_not)
             try:
                 made = method(raw, context)
                 return made if isinstance(made, (bytes, status.Refusal)) else await made
@@ -117,7 +121,7 @@ class AdminService:
         def tell(raw: bytes, context: Context) -> AsyncGenerator[Answer, None]:
             if gate(context.peer()):
                 return telling(raw, context)
-            return _only(elsewhere(self.places, self._desk.where.why_not))
+            return _only(elsewhere(self.places, self.why_not))
 
         return tell
 
