@@ -4,6 +4,7 @@
 #   make demo     the tour: config/examples/demo.py
 #   make test     every check, in the order of what fails fastest
 #   make bench    measure
+#   make monitoring   a daemon, a sample load and Prometheus together
 #   make faults   break real daemons under load, ROUNDS=100 times in each way
 #   make setup    only the development environment, in ./.venv
 #   make node     what config/examples/node needs from npm, in ./build/node
@@ -80,7 +81,7 @@ node: build/node/stamp
 
 # --- use --------------------------------------------------------------------------------------------------------
 
-.PHONY: run demo bench
+.PHONY: run demo bench monitoring
 run: .venv/run.stamp
 	@exec $(bin)/governor serve --config "$(CONFIG)" --state "$(STATE)"
 
@@ -89,6 +90,10 @@ demo: .venv/run.stamp
 
 bench: .venv/bench.stamp
 	@$(py) -m tests.bench $(BENCH_ARGS)
+
+# Needs Prometheus itself; what it writes is in build/monitoring.
+monitoring: .venv/run.stamp
+	@exec $(py) -m deploy.monitoring
 
 # --- checks -----------------------------------------------------------------------------------------------------
 
@@ -143,13 +148,16 @@ faults: .venv/dev.stamp
 
 # --- upkeep -----------------------------------------------------------------------------------------------------
 
-.PHONY: format proto constraints clean
+.PHONY: format proto dashboards constraints clean
 format: .venv/dev.stamp
 	@$(bin)/ruff check --quiet --fix-only
 	@$(bin)/ruff format
 
 proto: .venv/dev.stamp
 	@$(py) proto/generate.py
+
+dashboards: .venv/dev.stamp
+	@$(py) -m deploy.monitoring.dashboards
 
 # Newest versions that pyproject.toml allows, tried in a throw-away environment; `make test` then judges them.
 constraints: | $(py)
