@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
 from signal import SIGHUP, SIGINT, SIGTERM, Signals
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import governor.http
 import governor.rpc
@@ -32,6 +32,7 @@ from governor.durability import Durability, OnStoreError
 from governor.faults import Faults
 from governor.fence import FenceError, FormerFence
 from governor.journal import BLOCK, Journal
+from governor.lines import Lines
 from governor.lock import BindError, FolderLock
 from governor.metrics import Metrics
 from governor.notify import Notifier
@@ -41,6 +42,9 @@ from governor.restart import Restarted, RestartError, go_on
 from governor.store import Store, StoreError
 from governor.watching import Watcher
 from governor.wording import count, counted, span
+
+if TYPE_CHECKING:
+    from governor.sessions import Sessions
 
 _log: Final = logging.getLogger("governor")
 
@@ -56,13 +60,14 @@ _IDS_RETRY_S: Final = 1.0
 _LAST_STEPS: Final = 10 * SECOND
 
 
-def run(path: Path | None, state: Path | None) -> int:
+def run(path: Path | None, state: Path | None, form: logs.LogFormat = logs.LogFormat.AUTO) -> int:
     """Serve until a signal says to stop; the exit code says how it went.
 
     ``path``: the config file, None for the embedded default. ``state``: a state folder instead of the config's.
+    ``form``: of the log; why it did not start is text in any case.
     """
     signals.hold((SIGTERM, SIGINT, SIGHUP))
-    log = logs.start()
+    log = logs.start(form)
     try:
         config = load(path or DEFAULT, os.environ)
         asyncio.run(Daemon(config, path, state or config.state).serve())
@@ -95,6 +100,7 @@ class Daemon:
         self._watcher: Watcher | None = None
         self._audit: Audit | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._sessions: Sessions | None = None
 
     async def serve(self) -> None:
         """Start, serve, drain and end.
@@ -120,6 +126,7 @@ class Daemon:
             stack.callback(driver.close)
             chronicle = Chronicle(driver, unix_nanos)
             metrics = self._begin_to_count(driver)
+            stack.callback(self._begin_to_tell(chronicle).close)
             self._begin_audit(chronicle, stack)
             stack.push_async_callback(self._journal.close)
             self._reloader = Reloader(driver, metrics, self._notifier, config, self._path, os.environ)
@@ -133,7 +140,10 @@ class Daemon:
                 reloader.observers.append(self._watch)
             http = ""
             if config.http is not None:
-                pages = await governor.http.serve(config.http, governor.http.Pages(metrics, self._not_ready))
+                sight = operators.sight(
+                    driver, self._journal, self._reloader, sessions=lambda: self._sessions, not_ready=self._not_ready
+                )
+                pages = await governor.http.serve(config.http, governor.http.Pages(metrics, self._not_ready, sight))
                 stack.push_async_callback(pages.stop)
                 http = f"http://{config.http.host}:{pages.port}"
             desk = operators.desk(
@@ -143,6 +153,7 @@ class Daemon:
                 driver, LoopClock(), config.listen, restart_grace=_promised(config), desk=desk
             )
             stack.push_async_callback(server.stop, _GRPC_GRACE_S)
+            self._sessions = server.sessions
             stack.push_async_callback(chronicle.close, _GRPC_GRACE_S)
             # Whoever asks before this is refused with UNAVAILABLE: a start that fails has not used up a block of ids.
             driver.reserve_ids(await self._journal.reserve())
@@ -170,6 +181,12 @@ class Daemon:
         driver.pause_observers += [metrics.paused, _tell_pause]
         self._journal.written, self._journal.failed = metrics.store_written, metrics.store_failed
         return metrics
+
+    def _begin_to_tell(self, chronicle: Chronicle) -> Lines:
+        lines = Lines(LoopClock(), chronicle.act)
+        chronicle.act_listeners.append(lines.acted)
+        self._driver.observers.append(lines.observe)
+        return lines
 
     def _begin_audit(self, chronicle: Chronicle, stack: contextlib.AsyncExitStack) -> None:
         asked, metrics = self._config.audit, self._metrics
@@ -247,7 +264,7 @@ class Daemon:
             if address not in server.addresses:
                 _log.info("listening on %s (Admin)", address)
         if http:
-            _log.info("listening on %s (metrics and health)", http)
+            _log.info("listening on %s (status page, metrics and health)", http)
 
     def _not_ready(self) -> str | None:
         if self._ready:

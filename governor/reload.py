@@ -67,9 +67,14 @@ class Reloader:
     """
 
     def __init__(
-        self, driver: Driver, metrics: Metrics, notifier: Notifier, config: Config, path: Path | None,
+        self,
+        driver: Driver,
+        metrics: Metrics,
+        notifier: Notifier,
+        config: Config,
+        path: Path | None,
         environ: Mapping[str, str],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._driver = driver
         self._metrics = metrics
         self._notifier = notifier
@@ -94,9 +99,11 @@ class Reloader:
     def read(self, data: bytes, source: str) -> Config:
         """What these contents would mean in the place of the file; messages call them ``source``. May block.
 
-        Raises `ConfigError`.
+        Raises `ConfigError`, also where they use an environment variable that the config in force does not: whoever may
+        ask what a file would mean must not read the daemon's environment in the answer.
         """
-        return parse(data, source, Path.cwd() if self._path is None else folder_of(self._path), self._environ)
+        folder = Path.cwd() if self._path is None else folder_of(self._path)
+        return parse(data, source, folder, self._environ, self.config.variables)
 
     def refused_at_start(self, problems: Sequence[str]) -> None:
         """A part of the config could not take effect."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import governor.reload
-from governor.config import Reloaded, contents, load
+from governor.config import ConfigError, Reloaded, contents, load
 from governor.core.engine import Engine
 from governor.core.types import Claim, LeaseId
 from governor.driver import Driver
@@ -69,7 +69,7 @@ class Scene:
         self.metrics = Metrics(self.driver.snapshot, version="0")
         config = load(path, {})
         self.driver.reconfigure(config.resources)
-        self.reloader = Reloader(self.driver, self.metrics, Notifier({}, 1), config, path, {"SECRET": "hush"})
+        self.reloader = Reloader(self.driver, self.metrics, Notifier({}, 1), config, path, {"SIZE": "7"})
         self.told: list[Reloaded] = []
         self.reloader.observers.append(self.told.append)
 
@@ -325,6 +325,27 @@ async def test_without_a_named_file_there_is_nothing_to_read(scene: Scene, caplo
     assert outcome.problems == ("no config file was named at the start; nothing to read anew",)
     assert [record.getMessage() for record in caplog.records] == [f"reload: {outcome.problems[0]}"]
     assert (reloader.state.source, reloader.state.problems, scene.successful) == ("", (), True)
+
+
+async def test_a_config_that_is_only_looked_at_shows_nothing_of_the_environment(
+    scene: Scene, reloader: Reloader
+) -> None:
+    """Numbers and words would say what a variable holds; those that the config in force uses are no secret to it."""
+    asked = b"semaphores: {one: {permits: 1}, two: {permits: '${SIZE}'}}\n"
+    with pytest.raises(ConfigError) as refused:
+        reloader.read(asked, "new.yaml")
+    (problem,) = refused.value.problems
+    assert str(problem) == (
+        "new.yaml:1: semaphores.two.permits: the config in force does not use the environment variable SIZE, "
+        "so what it would mean is not told"
+    )
+    scene.write("semaphores: {one: {permits: '${SIZE}'}}\n")
+    assert (await reloader.reload()).problems == ()
+    assert scene.permits == 7
+    assert len(reloader.read(asked, "new.yaml").resources) == 2
+    assert reloader.read(b"{}", "new.yaml").state == reloader.config.state
+    with pytest.raises(ConfigError, match="the environment variable NONE is not set"):
+        reloader.read(b"semaphores: {one: {permits: '${NONE}'}}\n", "new.yaml")
 
 
 async def test_a_fault_is_raised_where_it_is_waited_for_and_ends_nothing(

@@ -83,7 +83,8 @@ class Stage:
         state = self._ends.enter_context(tempfile.TemporaryDirectory(prefix="governor-demo-"))
         self.say("demo", "$ governor serve --config demo.yaml")
         daemon = self._spawn(
-            *GOVERNOR, "serve", "--config", str(HERE / "demo.yaml"), "--state", state, stderr=subprocess.STDOUT
+            *(*GOVERNOR, "serve", "--config", str(HERE / "demo.yaml"), "--state", state, "--log-format", "text"),
+            stderr=subprocess.STDOUT,
         )
         lines: queue.Queue[str] = queue.Queue()
         follow(daemon.stdout, lines.put)

@@ -7,7 +7,7 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -55,6 +55,7 @@ class Config:
     resources: tuple[ResourceSpec, ...]
     source: str
     hash: str
+    variables: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
 
 
@@ -91,10 +92,16 @@ def loads(text: str, *, source: str, environ: Mapping[str, str], folder: Path | 
     return parse(text.encode("utf-8", "surrogatepass"), source, folder or Path.cwd(), environ)
 
 
-def parse(data: bytes, source: str, folder: Path, environ: Mapping[str, str]) -> Config:
-    """Reads the contents of a file; messages call it ``source``. Raises `ConfigError`."""
+def parse(
+    data: bytes, source: str, folder: Path, environ: Mapping[str, str], only: Collection[str] | None = None
+) -> Config:
+    """Reads the contents of a file; messages call it ``source``. Raises `ConfigError`.
+
+    ``only``: the environment variables that it may use; None is all.
+    """
     problems = Problems(source)
-    file = _file(data, folder, environ, problems)
+    variables = Variables(environ, only)
+    file = _file(data, folder, variables, problems)
     if file is None or problems:
         raise problems.error()
     resources = tuple(file.defaults.resource(name, own, own.limit()) for name, own in file.resources())
@@ -113,6 +120,7 @@ def parse(data: bytes, source: str, folder: Path, environ: Mapping[str, str]) ->
         resources=resources,
         source=source,
         hash=fingerprint(data),
+        variables=frozenset(variables.used),
         warnings=tuple(chain(*map(_warnings, file.listen), *map(_admin_warnings, file.admin))),
     )
 
@@ -139,15 +147,15 @@ def _default_state(environ: Mapping[str, str]) -> Path:
     return Path(home, DEFAULT_STATE.removeprefix("~/")) if home else Path("/var/lib/governor")
 
 
-def _file(data: bytes, folder: Path, environ: Mapping[str, str], problems: Problems) -> File | None:
+def _file(data: bytes, folder: Path, variables: Variables, problems: Problems) -> File | None:
     if len(data) > MAX_BYTES:
         problems.add(None, (), "the file is larger than 1 MiB")
         return None
-    root = read(data, Variables(environ), problems)
+    root = read(data, variables, problems)
     if root is None:
         return None
     defaults = root.get("defaults") if isinstance(root, MappingNode) else None
-    context = Context(folder, environ.get("HOME"), defaults if isinstance(defaults, MappingNode) else None)
+    context = Context(folder, variables.environ.get("HOME"), defaults if isinstance(defaults, MappingNode) else None)
     try:
         return File.model_validate(root, context=context)
     except ValidationError as error:

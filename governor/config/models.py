@@ -76,7 +76,7 @@ class File(Declared):
         TcpAddress | None,
         TCP_OR_OFF,
         Field(
-            description="Where /metrics and health are served: host:port, or off.",
+            description="Where the status page, /metrics and health are served: host:port, or off.",
             examples=["127.0.0.1:7412", "off"],
             json_schema_extra={"default": str(DEFAULT_HTTP)},
         ),

@@ -17,7 +17,7 @@ from governor.config.units import format_duration, format_size
 AT_ONCE: Final = frozenset({"drain_timeout", "watch", "max_client_series"})
 
 _LENGTHS: Final = frozenset({"drain_timeout", "restart_grace"})
-_NO_SETTINGS: Final = frozenset({"resources", "source", "hash", "warnings"})
+_NO_SETTINGS: Final = frozenset({"resources", "source", "hash", "variables", "warnings"})
 
 
 @dataclass(slots=True, frozen=True)

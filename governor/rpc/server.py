@@ -23,6 +23,7 @@ from governor.rpc.bind import UnixSocket, bind_tcp
 from governor.rpc.companions import Health, Reflection
 from governor.rpc.servicer import SERVICE, GovernorServicer
 from governor.rpc.session import MESSAGE_BYTES, SessionService
+from governor.sessions import Sessions
 
 # Every option that is not grpc's default, and why. There is no maximum_concurrent_rpcs on purpose: under it, asks
 # that wait in line would keep out the very Release that they wait for.
@@ -126,6 +127,11 @@ class GrpcServer:
         self._places = places
         self._sessions = sessions
         self._admin = admin
+
+    @property
+    def sessions(self) -> Sessions:
+        """Those of all clients."""
+        return self._sessions.sessions
 
     def set_serving(self, serving: bool) -> None:  # noqa: FBT001 - the one thing it sets
         """What the health service says of the server as a whole and of Governor; not serving until told."""

@@ -307,7 +307,7 @@ class TestValues:
 
     def test_the_daemon_tells_of_itself(self) -> None:
         """Its version, its lateness and whether it drains."""
-        metrics = Metrics(lambda: Snapshot((), 0, 0, draining=True), version="1.2.3")
+        metrics = Metrics(lambda: Snapshot((), 0, 0, draining=True, at=0), version="1.2.3")
         metrics.loop_lag(2 * MILLISECOND)
         metrics.loop_lag(-MILLISECOND)
         page = read(metrics)

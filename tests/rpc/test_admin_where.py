@@ -70,9 +70,9 @@ def test_a_state_folder_may_be_too_deep_for_a_socket() -> None:
 
 
 async def test_a_port_is_no_place_for_operators(folder: Path) -> None:
-    """Who calls Admin there is told where it is, in words and as a fact; over the socket it answers."""
+    """Who calls Admin there is told where it is, and how to know that; over the socket it answers."""
     async with operated(folder) as made:
-        assert (await made.admin.GetInfo(pb.GetInfoRequest())).pid
+        start = (await made.admin.GetInfo(pb.GetInfoRequest())).start
         place, port = made.world.server.addresses
         async with aio.insecure_channel(str(port)) as channel:
             admin = AdminStub(channel)
@@ -88,7 +88,7 @@ async def test_a_port_is_no_place_for_operators(folder: Path) -> None:
                 said = await refused(call)
 
                 assert (said.code, said.reason) == (grpc.StatusCode.PERMISSION_DENIED, "ADMIN_ELSEWHERE")
-                assert dict(said.info.metadata) == {"admin": str(place)}
+                assert dict(said.info.metadata) == {"admin": str(place), "start": start}
                 assert f"operators are served at {place} alone; call it there" in said.message
             listed = await GovernorStub(channel).ListResources(governor_pb2.ListResourcesRequest())
             assert listed.resources

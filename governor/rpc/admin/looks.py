@@ -104,6 +104,9 @@ def waiter(
 
 def _whose(made: admin_pb2.LeaseState | admin_pb2.WaiterState, owner: Session) -> None:
     made.session, made.pid, made.host = owner.name, owner.pid, owner.host
+    for label, word in owner.labels:
+        if label not in made.labels:
+            made.labels[label] = word
 
 
 def session(seen: Session, now: Nanos) -> admin_pb2.SessionState:

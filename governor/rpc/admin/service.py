@@ -108,7 +108,7 @@ class AdminService:
     def _let_in(self, method: Method, gate: Gate) -> Method:
         async def call(raw: bytes, context: Context) -> Answer:
             if not gate(context.peer()):
-                return elsewhere(self.places, self.why_not)
+                return self._elsewhere()
             try:
                 made = method(raw, context)
                 return made if isinstance(made, (bytes, status.Refusal)) else await made
@@ -121,9 +121,12 @@ class AdminService:
         def tell(raw: bytes, context: Context) -> AsyncGenerator[Answer, None]:
             if gate(context.peer()):
                 return telling(raw, context)
-            return _only(elsewhere(self.places, self.why_not))
+            return _only(self._elsewhere())
 
         return tell
+
+    def _elsewhere(self) -> status.Refusal:
+        return elsewhere(self.places, self.why_not, self._sessions.start)
 
     # --- looks ----------------------------------------------------------------------------------------------
 

@@ -65,8 +65,12 @@ def anybody(_peer: str) -> bool:
     return True
 
 
-def elsewhere(places: Sequence[Address], why_not: str) -> status.Refusal:
-    """What those are told who call where operators are not served; ``places`` is where they are."""
+def elsewhere(places: Sequence[Address], why_not: str, start: str) -> status.Refusal:
+    """What those are told who call where operators are not served; ``places`` is where they are.
+
+    With the ``start`` of GetInfo, so that who goes there can see whether it is the same daemon: a path may be another's
+    on another machine.
+    """
     if places:
-        return status.hindered(Hindrance.ADMIN_ELSEWHERE, admin=places[0])
+        return status.hindered(Hindrance.ADMIN_ELSEWHERE, admin=places[0], start=start)
     return status.hindered(Hindrance.ADMIN_NOWHERE, reason=why_not)
