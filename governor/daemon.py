@@ -39,7 +39,6 @@ from governor.notify import Notifier
 from governor.process import boot
 from governor.reload import Reloader, changes
 from governor.restart import Restarted, RestartError, go_on
-from governor.rpc.admin import Where
 from governor.store import Store, StoreError
 from governor.watching import Watcher
 from governor.wording import count, counted, span
@@ -160,7 +159,7 @@ class Daemon:
             driver.reserve_ids(await self._journal.reserve())
             fence.retire()
             driver.observers.append(self._watch_ids)
-            self._announce(server, desk.where, http)
+            self._announce(server, http)
             self._announce_restart(restarted)
             self._begin_to_serve(server)
             kept = f"; {count(restarted.leases, 'lease')} of before" if restarted.leases else ""
@@ -252,14 +251,14 @@ class Daemon:
         self._metrics.store_writable(not self._journal.broken)
         self._set_serving()
 
-    def _announce(self, server: governor.rpc.GrpcServer, where: Where, http: str) -> None:
+    def _announce(self, server: governor.rpc.GrpcServer, http: str) -> None:
         config = self._config
         _log.info("governor %s, pid %d, state in %s", __version__, os.getpid(), self._state.absolute())
         _log.info("config %s: %s", config.source, counted(spec.kind for spec in config.resources))
         for warning in config.warnings:
             _log.warning("config %s: %s", config.source, warning)
-        if where.why_not:
-            _log.warning("operators are served nowhere: %s", where.why_not)
+        if server.why_not:
+            _log.warning("operators are served nowhere: %s", server.why_not)
         for address in server.addresses:
             _log.info("listening on %s (gRPC)", address)
         for address in server.admin:
