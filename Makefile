@@ -4,7 +4,9 @@
 #   make demo     the tour: config/examples/demo.py
 #   make test     every check, in the order of what fails fastest
 #   make bench    measure
+#   make monitoring   a daemon, a sample load and Prometheus together
 #   make faults   break real daemons under load, ROUNDS=100 times in each way
+#   make reloads  reload real daemons under load, RELOADS=1000 times in all ways
 #   make setup    only the development environment, in ./.venv
 #   make node     what config/examples/node needs from npm, in ./build/node
 #
@@ -18,6 +20,7 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 ROUNDS ?= 100
 FAULTS_ARGS ?=
+RELOADS ?= 1000
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
@@ -80,7 +83,7 @@ node: build/node/stamp
 
 # --- use --------------------------------------------------------------------------------------------------------
 
-.PHONY: run demo bench
+.PHONY: run demo bench monitoring
 run: .venv/run.stamp
 	@exec $(bin)/governor serve --config "$(CONFIG)" --state "$(STATE)"
 
@@ -90,9 +93,13 @@ demo: .venv/run.stamp
 bench: .venv/bench.stamp
 	@$(py) -m tests.bench $(BENCH_ARGS)
 
+# Needs Prometheus itself; what it writes is in build/monitoring.
+monitoring: .venv/run.stamp
+	@exec $(py) -m deploy.monitoring
+
 # --- checks -----------------------------------------------------------------------------------------------------
 
-.PHONY: test format-check lint types imports proto-check test-core simulate test-shells test-long faults
+.PHONY: test format-check lint types imports proto-check test-core simulate test-shells test-long faults reloads
 # The tests of the core and the simulator keep one processor busy, and the others mostly wait: together they take little
 # more than the longer.
 test: format-check lint imports types proto-check
@@ -141,15 +148,23 @@ test-long: .venv/dev.stamp
 faults: .venv/dev.stamp
 	@$(py) -m tests.faults --rounds $(ROUNDS) $(FAULTS_ARGS)
 
+# Forty reloads are in the tests of everything else. A thousand take about seven minutes. What was wrong with one campaign is kept
+# in build/reloads, under the seed that is printed.
+reloads: .venv/dev.stamp
+	@$(py) -m tests.reloads --reloads $(RELOADS)
+
 # --- upkeep -----------------------------------------------------------------------------------------------------
 
-.PHONY: format proto constraints clean
+.PHONY: format proto dashboards constraints clean
 format: .venv/dev.stamp
 	@$(bin)/ruff check --quiet --fix-only
 	@$(bin)/ruff format
 
 proto: .venv/dev.stamp
 	@$(py) proto/generate.py
+
+dashboards: .venv/dev.stamp
+	@$(py) -m deploy.monitoring.dashboards
 
 # Newest versions that pyproject.toml allows, tried in a throw-away environment; `make test` then judges them.
 constraints: | $(py)

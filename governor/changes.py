@@ -261,7 +261,7 @@ class Changes:
         steered, self._steered = self._steered, set()
         if self._declared:
             self._declared = False
-            names = driver.resources()
+            names = driver.remembered()
             self._marks = {name: driver.marks(name) or 0 for name in names}
             batch.resources = [resource_row(driver.remember(name)) for name in names]
             self._soft.clear()

@@ -9,19 +9,18 @@ code; no lease id is used up by then.
 
 import asyncio
 import contextlib
-import errno
 import logging
 import os
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from math import inf
 from pathlib import Path
 from signal import SIGHUP, SIGINT, SIGTERM, Signals
-from typing import Any, Final
+from typing import Final
 
 import governor.http
 import governor.rpc
-from governor import __version__, descriptors, garbage, logs, signals
+from governor import __version__, descriptors, garbage, logs, operators, signals
+from governor.audit import Audit, AuditFileError
 from governor.chronicle import Chronicle, What
 from governor.clock import LoopClock, unix_nanos
 from governor.config import DEFAULT, Config, ConfigError, Reloaded, load
@@ -30,6 +29,7 @@ from governor.core.engine import Engine
 from governor.core.types import SECOND, Nanos
 from governor.driver import Driver
 from governor.durability import Durability, OnStoreError
+from governor.faults import Faults
 from governor.fence import FenceError, FormerFence
 from governor.journal import BLOCK, Journal
 from governor.lock import BindError, FolderLock
@@ -38,7 +38,9 @@ from governor.notify import Notifier
 from governor.process import boot
 from governor.reload import Reloader, changes
 from governor.restart import Restarted, RestartError, go_on
+from governor.rpc.admin import Where
 from governor.store import Store, StoreError
+from governor.watching import Watcher
 from governor.wording import count, counted, span
 
 _log: Final = logging.getLogger("governor")
@@ -53,8 +55,6 @@ _GRPC_GRACE_S: Final = 0.5
 _IDS_RETRY_S: Final = 1.0
 # What the end may take beyond the drain, as a service manager is told.
 _LAST_STEPS: Final = 10 * SECOND
-# How often it is said that file descriptors are used up.
-_FULL_TOLD_S: Final = 60.0
 
 
 def run(path: Path | None, state: Path | None) -> int:
@@ -70,7 +70,7 @@ def run(path: Path | None, state: Path | None) -> int:
     except ConfigError as error:
         log.say(str(error))
         return _BAD_CONFIG
-    except (BindError, FenceError, StoreError) as error:
+    except (AuditFileError, BindError, FenceError, StoreError) as error:
         log.say(f"governor: {error}")
         return _CANNOT_START
     finally:
@@ -93,11 +93,16 @@ class Daemon:
         # When what this run began with was last written, by the wall clock; empty when there was nothing.
         self._remembered = ""
         self._set_serving: Callable[[], None] = lambda: None
+        self._watcher: Watcher | None = None
+        self._audit: Audit | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def serve(self) -> None:
-        """Start, serve, drain and end. Raises BindError, FenceError or StoreError when something cannot be had."""
-        asyncio.get_running_loop().set_exception_handler(_Faults())
+        """Start, serve, drain and end.
+
+        Raises AuditFileError, BindError, FenceError or StoreError when something cannot be had.
+        """
+        asyncio.get_running_loop().set_exception_handler(Faults())
         descriptors.raise_limit()
         stop = self._on_stop_signal
         with signals.heard({SIGTERM: stop, SIGINT: stop, SIGHUP: self._on_hangup}):
@@ -114,30 +119,37 @@ class Daemon:
             with garbage.kept():
                 driver, restarted = self._resume(store, fence.reserved)
             stack.callback(driver.close)
-            self._chronicle = chronicle = Chronicle(driver, unix_nanos)
+            chronicle = Chronicle(driver, unix_nanos)
+            metrics = self._begin_to_count(driver)
+            self._begin_audit(chronicle, stack)
             stack.push_async_callback(self._journal.close)
-            self._metrics = metrics = Metrics(driver.snapshot, version=__version__)
             self._reloader = Reloader(driver, metrics, self._notifier, config, self._path, os.environ)
             self._reloader.observers.append(partial(_chronicle, chronicle))
             stack.push_async_callback(self._reloader.close)
-            driver.observers.append(metrics.observe)
-            driver.lag_observers.append(metrics.loop_lag)
-            driver.pause_observers += [metrics.paused, _tell_pause]
-            self._journal.written, self._journal.failed = metrics.store_written, metrics.store_failed
-            where = []
+            if self._path is not None:
+                reloader = self._reloader
+                changed = partial(reloader.request_if_changed, "watch")
+                self._watcher = Watcher(self._path, LoopClock(), lambda: reloader.seen, changed)
+                stack.callback(self._watcher.close)
+                reloader.observers.append(self._watch)
+            http = ""
             if config.http is not None:
                 pages = await governor.http.serve(config.http, governor.http.Pages(metrics, self._not_ready))
                 stack.push_async_callback(pages.stop)
-                where.append(f"http://{config.http.host}:{pages.port} (metrics and health)")
-            server = await governor.rpc.serve(driver, LoopClock(), config.listen, restart_grace=_promised(config))
+                http = f"http://{config.http.host}:{pages.port}"
+            desk = operators.desk(
+                driver, self._journal, metrics, self._reloader, chronicle, state=self._state, http=http
+            )
+            server = await governor.rpc.serve(
+                driver, LoopClock(), config.listen, restart_grace=_promised(config), desk=desk
+            )
             stack.push_async_callback(server.stop, _GRPC_GRACE_S)
             stack.push_async_callback(chronicle.close, _GRPC_GRACE_S)
             # Whoever asks before this is refused with UNAVAILABLE: a start that fails has not used up a block of ids.
             driver.reserve_ids(await self._journal.reserve())
             fence.retire()
             driver.observers.append(self._watch_ids)
-            where = [f"{address} (gRPC)" for address in server.addresses] + where
-            self._announce(where)
+            self._announce(server, desk.where, http)
             self._announce_restart(restarted)
             self._begin_to_serve(server)
             chronicle.act(What.STARTED, detail=f"governor {__version__}, pid {os.getpid()}")
@@ -151,14 +163,33 @@ class Daemon:
             chronicle.act(What.DRAINING)
             await self._drain()
 
+    def _begin_to_count(self, driver: Driver) -> Metrics:
+        self._metrics = metrics = Metrics(driver.snapshot, version=__version__)
+        metrics.restored(lease.client for lease in map(driver.lease, driver.lease_ids(None)) if lease)
+        driver.observers.append(metrics.observe)
+        driver.lag_observers.append(metrics.loop_lag)
+        driver.pause_observers += [metrics.paused, _tell_pause]
+        self._journal.written, self._journal.failed = metrics.store_written, metrics.store_failed
+        return metrics
+
+    def _begin_audit(self, chronicle: Chronicle, stack: contextlib.AsyncExitStack) -> None:
+        asked, metrics = self._config.audit, self._metrics
+        if asked is not None:
+            self._audit = Audit(asked, unix_nanos, dropped=metrics.audit_dropped, failed=metrics.audit_failed)
+            stack.push_async_callback(self._audit.close)
+            self._audit.begin(chronicle, self._driver)
+
     def _begin_to_serve(self, server: governor.rpc.GrpcServer) -> None:
         self._driver.begin_to_beat()
         self._ready = True
         self._set_serving = lambda: server.set_serving(self._not_ready() is None)
         self._journal.changed = self._store_changed
+        if self._audit is not None:
+            self._audit.changed = self._set_serving
         self._store_changed()
         self._notifier.ready("serving")
         self._reloader.begin()
+        self._watch()
 
     def _resume(self, store: Store, fence: int) -> tuple[Driver, Restarted]:
         """Go on where the daemon before this one ended."""
@@ -203,23 +234,38 @@ class Daemon:
         self._metrics.store_writable(not self._journal.broken)
         self._set_serving()
 
-    def _announce(self, where: Sequence[str]) -> None:
+    def _announce(self, server: governor.rpc.GrpcServer, where: Where, http: str) -> None:
         config = self._config
         _log.info("governor %s, pid %d, state in %s", __version__, os.getpid(), self._state.absolute())
         _log.info("config %s: %s", config.source, counted(spec.kind for spec in config.resources))
         for warning in config.warnings:
             _log.warning("config %s: %s", config.source, warning)
-        for address in where:
-            _log.info("listening on %s", address)
+        if where.why_not:
+            _log.warning("operators are served nowhere: %s", where.why_not)
+        for address in server.addresses:
+            _log.info("listening on %s (gRPC)", address)
+        for address in server.admin:
+            if address not in server.addresses:
+                _log.info("listening on %s (Admin)", address)
+        if http:
+            _log.info("listening on %s (metrics and health)", http)
 
     def _not_ready(self) -> str | None:
         if self._ready:
-            refuses = self._config.on_store_error is OnStoreError.REFUSE
-            return "the state cannot be written" if self._journal.broken and refuses else None
+            if self._journal.broken and self._config.on_store_error is OnStoreError.REFUSE:
+                return "the state cannot be written"
+            return self._audit.hindrance if self._audit is not None else None
         return "draining" if self._stop.is_set() else "starting"
 
     def _on_hangup(self, _number: Signals) -> None:
+        if self._audit is not None:
+            self._audit.reopen()
         self._reloader.request("SIGHUP")
+
+    def _watch(self, _outcome: Reloaded | None = None) -> None:
+        """Watch the config, or do not, as it says itself."""
+        if self._watcher is not None:
+            (self._watcher.begin if self._reloader.config.watch else self._watcher.close)()
 
     # --- the end --------------------------------------------------------------------------------------------
 
@@ -288,23 +334,6 @@ class Daemon:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-class _Faults:
-    """What the event loop does with a fault that nobody awaits: it is logged, each time or once in a while."""
-
-    def __init__(self) -> None:
-        self._told = -inf
-
-    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """As asyncio calls it."""
-        error = context.get("exception")
-        if not (isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}):
-            loop.default_exception_handler(context)
-        elif loop.time() >= self._told + _FULL_TOLD_S:
-            # asyncio tries to accept a hundred times a second then, and has a traceback for each.
-            self._told = loop.time()
-            _log.error("out of file descriptors (%s): some connections wait; raise the limit (nofile)", error.strerror)
 
 
 def _folder(state: Path) -> FolderLock:

@@ -106,6 +106,7 @@ class Driver(Looks):
         self.commit: Callable[[], bool | Awaitable[bool]] = _nothing_to_write
         self.unrecorded: Callable[[], bool] = _all_is_written
         self.gathering = False
+        self._unwritable: set[str] = set()
         self.turn: Callable[[Nanos], Nanos] = _never
         self.turn_at: Nanos = _NEVER
         self._beat: Timer | None = None
@@ -188,9 +189,13 @@ class Driver(Looks):
         """Lease ids up to ``ceiling`` may be given out."""
         self._step(ReserveIds(ceiling))
 
-    def set_writable(self, writable: bool) -> None:  # noqa: FBT001 - the one thing it sets
-        """Whether anything may be granted, as far as it can be put on record."""
-        self._step(Seal(sealed=not writable))
+    def set_writable(self, writable: bool, *, by: str = "state") -> None:  # noqa: FBT001 - the one thing it sets
+        """Whether anything may be granted, as far as it can be put on record; ``by`` whom, since all must agree."""
+        if writable:
+            self._unwritable.discard(by)
+        else:
+            self._unwritable.add(by)
+        self._step(Seal(sealed=bool(self._unwritable)))
 
     def restore(
         self, leases: "Sequence[Held]", resources: "Sequence[Remembered]", past: "Sequence[Past]"

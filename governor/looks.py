@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 from governor.clock import Clock
 from governor.core.engine import Engine
 from governor.core.resource import Remembered, ResourceSpec
-from governor.core.snapshot import Held, LeaseView, MemberView, Past, Peak, Snapshot, WaiterView, WindowView
+from governor.core.snapshot import (
+    Held,
+    LeaseView,
+    MemberView,
+    Past,
+    Peak,
+    ResourceSnapshot,
+    Snapshot,
+    WaiterView,
+    WindowView,
+)
 from governor.core.types import LeaseId, Nanos, TicketId
 
 if TYPE_CHECKING:
@@ -23,6 +33,10 @@ class Looks:
     def __init__(self, engine: Engine, clock: Clock) -> None:
         self._engine = engine
         self._clock = clock
+
+    def now(self) -> Nanos:
+        """By the clock that all instants are of."""
+        return self._clock.now()
 
     def snapshot(self) -> Snapshot:
         """The numbers of everything, now."""
@@ -60,9 +74,9 @@ class Looks:
         """What a lease was that has ended, if a request id still stands for it."""
         return self._engine.past(lease)
 
-    def resources(self) -> list[str]:
-        """The names of all that is declared, or still lent."""
-        return [resource.name for resource in self.snapshot().resources]
+    def remembered(self) -> list[str]:
+        """The names of all resources that a restart must know."""
+        return self._engine.remembered()
 
     def remember(self, resource: str) -> Remembered:
         """What a restart must know of a resource that there is."""
@@ -83,6 +97,10 @@ class Looks:
         return self._engine.place(ticket, now=self._clock.now())
 
     # --- what operators see ---------------------------------------------------------------------------------
+
+    def resource(self, name: str) -> ResourceSnapshot | None:
+        """The numbers of one, now; None when there is none."""
+        return self._engine.resource(name, now=self._clock.now())
 
     def lease_ids(self, resource: str | None) -> list[LeaseId]:
         """The live leases that something is lent under, of one resource or all; rising."""

@@ -50,8 +50,11 @@ class _Asked:
     def __init__(self) -> None:
         self.done: asyncio.Future[Reloaded] = asyncio.get_running_loop().create_future()
         self.by: list[str] = []
+        # Somebody wants it whatever there is to read; or else what was read last need not be read again.
+        self.anyway = False
 
-    def ask(self, by: str) -> None:
+    def ask(self, by: str, *, anyway: bool) -> None:
+        self.anyway |= anyway
         if by and by not in self.by and len(self.by) < _ASKERS_TOLD:
             self.by.append(by)
 
@@ -75,12 +78,27 @@ class Reloader:
         self._started = self.config = config
         self.seen = config.hash
         self.observers: list[Callable[[Reloaded], None]] = []
-        self._begun = self._serving = self._closed = False
+        self._begun = self._serving = self._reloading = self._closed = False
         self._task: asyncio.Task[None] | None = None
         self._next: _Asked | None = None
         now = unix_nanos()
         self.state = ConfigState("" if path is None else config.source, config.hash, now)
         metrics.config_loaded(config.hash, now / SECOND)
+        metrics.show_clients(config.max_client_series)
+
+    @property
+    def started(self) -> Config:
+        """The config that this daemon was started with."""
+        return self._started
+
+    def read(self, data: bytes, source: str) -> Config:
+        """What these contents would mean in the place of the file; messages call them ``source``. May block.
+
+        Raises `ConfigError`, also where they use an environment variable that the config in force does not: whoever may
+        ask what a file would mean must not read the daemon's environment in the answer.
+        """
+        folder = Path.cwd() if self._path is None else folder_of(self._path)
+        return parse(data, source, folder, self._environ, self.config.variables)
 
     def refused_at_start(self, problems: Sequence[str]) -> None:
         """A part of the config could not take effect."""
@@ -114,6 +132,11 @@ class Reloader:
         elif not self._closed:
             self._ask(by)
 
+    def request_if_changed(self, by: str) -> None:
+        """Read the file anew, soon; if it is as it was when it was read last, nobody hears of it."""
+        if self._path is not None and not self._closed:
+            self._ask(by, anyway=False)
+
     async def reload(self, by: str = "") -> Reloaded:
         """The outcome of a reading that begins after this call."""
         if self._path is None:
@@ -123,9 +146,9 @@ class Reloader:
         # Whoever gives it up must not take it from the others.
         return await asyncio.shield(self._ask(by).done)
 
-    def _ask(self, by: str) -> _Asked:
+    def _ask(self, by: str, *, anyway: bool = True) -> _Asked:
         asked = self._next = self._next or _Asked()
-        asked.ask(by)
+        asked.ask(by, anyway=anyway)
         self._go_on()
         return asked
 
@@ -144,11 +167,16 @@ class Reloader:
     async def _serve(self, asked: _Asked) -> None:
         """One reading, from RELOADING to READY however it goes: else a manager would wait for ever."""
         assert self._path is not None, "a file was to be read that has no name"
-        path, told = self._path, self._serving
-        if told:
-            self._notifier.reloading()
+        path = self._path
         try:
+            if asked.anyway:
+                self._tell_reloading()
             reading = await aside(lambda: _read(path, self._environ), "governor-reload")
+            if not asked.anyway:
+                if reading.seen == self.seen:
+                    asked.done.set_result(Reloaded(self.state))
+                    return
+                self._tell_reloading()
             outcome = replace(self._apply(reading), by=tuple(asked.by))
         except asyncio.CancelledError:
             asked.done.set_result(self._refused(_ENDING))
@@ -157,11 +185,18 @@ class Reloader:
             asked.done.set_exception(error)
             return
         finally:
-            if told and self._serving:
+            if self._reloading and self._serving:
                 self._notifier.ready("serving")
+            self._reloading = False
         for observe in self.observers:
             observe(outcome)
         asked.done.set_result(outcome)
+
+    def _tell_reloading(self) -> None:
+        # A start or an end is under way else, and the manager is told of that.
+        if self._serving:
+            self._notifier.reloading()
+            self._reloading = True
 
     # --- what comes of it -----------------------------------------------------------------------------------
 
@@ -193,6 +228,7 @@ class Reloader:
         # The same text means the same, for as long as this process has its environment.
         self.state = ConfigState(config.source, config.hash, before.since if config.hash == before.hash else now)
         self._metrics.config_loaded(config.hash, now / SECOND)
+        self._metrics.show_clients(config.max_client_series)
 
     def _refuse(self, problems: Sequence[str]) -> Reloaded:
         told = [*problems[:_PROBLEMS_TOLD]]

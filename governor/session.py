@@ -7,7 +7,7 @@ waits is of one that can be told.
 Everything here is synchronous, so nothing comes between two moves of one message.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -20,6 +20,8 @@ from governor.voice import Voice
 
 # How many asks of one session may wait. A program with more than that has lost count.
 MAX_WAITING: Final = 10_000
+# How many characters of its id are a session's name.
+NAME: Final = 8
 # Of one step of the engine when leases are renewed.
 _RENEWED_AT_ONCE: Final = 1000
 
@@ -59,7 +61,10 @@ class Shared:
 
 
 class Session:
-    """One client process: what it holds and what it waits for. ``voice`` is None while it is away."""
+    """One client process: what it holds and what it waits for. ``voice`` is None while it is away.
+
+    ``since``: the instant at which it began, came back, or went away.
+    """
 
     __slots__ = (
         "_driver",
@@ -76,6 +81,7 @@ class Session:
         "instance",
         "labels",
         "pid",
+        "since",
         "voice",
     )
 
@@ -87,6 +93,7 @@ class Session:
         self.client, self.instance = hello.client, hello.instance
         self.pid, self.host, self.labels = hello.pid, hello.host, hello.labels
         self.voice: Voice | None = None
+        self.since = shared.driver.now()
         self._prefix = f"{hello.instance}/"
         self._leases: dict[LeaseId, _Held] = {}
         # Of each op that waits: its ticket, and what it waits for.
@@ -96,6 +103,26 @@ class Session:
         self._unclaimed: set[LeaseId] = set()
         self._former: list[TicketId] = []
 
+    @property
+    def name(self) -> str:
+        """What others may call it by: enough of its id to tell it from all others, too little to resume it."""
+        return self.id[:NAME]
+
+    @property
+    def leases(self) -> Collection[LeaseId]:
+        """What it holds."""
+        return self._leases.keys()
+
+    @property
+    def waiters(self) -> int:
+        """How many of its asks wait."""
+        return len(self._waiting)
+
+    def ticket(self, op: int) -> TicketId | None:
+        """That of an ask which waits."""
+        known = self._waiting.get(op)
+        return None if known is None else known[0]
+
     # --- coming and going ----------------------------------------------------------------------------------
 
     def begin(self, hello: Hello, voice: Voice) -> None:
@@ -103,6 +130,7 @@ class Session:
         if self.voice is not None:
             self.voice.superseded()
         self.voice = voice
+        self.since = self._driver.now()
         # They stand in line until `settle`, so that the same asks find their places again.
         self._former = [ticket for ticket, _ in self._waiting.values()]
         self._waiting = {}
@@ -145,6 +173,7 @@ class Session:
         if self.voice is not voice:
             return
         self.voice = None
+        self.since = self._driver.now()
         tickets = self._former + [ticket for ticket, _ in self._waiting.values()]
         self._waiting, self._former, self._unclaimed = {}, [], set()
         # One that is granted because another left is taken back as its turn comes.

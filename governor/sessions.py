@@ -6,15 +6,12 @@ what one of them is told about anything but the end of its leases.
 
 import secrets
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from governor.core.effects import Effect, Granted, LeaseEnded, Reconfigured
+from governor.core.types import Claim, LeaseId, Nanos
 from governor.driver import Driver
 from governor.pace import Pace
-from governor.session import Hello, Session, Shared
-
-if TYPE_CHECKING:
-    from governor.core.types import LeaseId
+from governor.session import NAME, Hello, Session, Shared
 
 
 class Sessions:
@@ -28,24 +25,54 @@ class Sessions:
         # Whose each lease is that is anybody's.
         self.owners: dict[LeaseId, Session] = {}
         self._shared = Shared(driver, self._pace, self.owners, self._forget)
-        self._by_id: dict[str, Session] = {}
+        self._by_name: dict[str, Session] = {}
+        # The latest of each client process, by its client's name and its instance.
+        self._by_process: dict[tuple[str, str], Session] = {}
         driver.observers.append(self._observe)
 
     def __len__(self) -> int:
-        return len(self._by_id)
+        return len(self._by_name)
 
     def find(self, session_id: str) -> Session | None:
         """The one of this id, if it is remembered."""
-        return self._by_id.get(session_id)
+        session = self.named(session_id)
+        return session if session is not None and session.id == session_id else None
+
+    def named(self, name: str) -> Session | None:
+        """The one whose name this is, or begins with."""
+        session = self._by_name.get(name[:NAME])
+        return session if session is not None and session.id.startswith(name) else None
+
+    def names(self) -> list[str]:
+        """Of all of them, in the order in which they began."""
+        return list(self._by_name)
+
+    def of_request(self, client: str, request_id: str) -> Session | None:
+        """The one whose ask waits under this request id, if it is a session's."""
+        instance, _, op = request_id.rpartition("/")
+        session = self._by_process.get((client, instance))
+        if session is None or not op.isdecimal() or session.ticket(int(op)) is None:
+            return None
+        return session
+
+    def expected(self, claims: Sequence[Claim], ahead: int, at_least: Nanos) -> Nanos | None:
+        """How long an ask in line is likely to take yet, as its session would be told; None when nothing is known."""
+        return self._pace.expected(claims, ahead, at_least)
 
     def of(self, hello: Hello) -> tuple[Session, bool]:
         """The session of whoever said hello, which is to `begin` now; whether it is the one to be resumed."""
         known = self.find(hello.resume)
         if known is not None and (known.client, known.instance) == (hello.client, hello.instance):
             return known, True
-        session = Session(self._shared, secrets.token_hex(16), hello)
-        self._by_id[session.id] = session
+        session = Session(self._shared, self._new_id(), hello)
+        self._by_name[session.name] = self._by_process[session.client, session.instance] = session
         return session, False
+
+    def _new_id(self) -> str:
+        while True:
+            session_id = secrets.token_hex(16)
+            if session_id[:NAME] not in self._by_name:
+                return session_id
 
     def close(self) -> None:
         """See nothing more of what happens; safe twice."""
@@ -68,4 +95,7 @@ class Sessions:
                 self._reconfigured()
 
     def _forget(self, session: Session) -> None:
-        self._by_id.pop(session.id, None)
+        self._by_name.pop(session.name, None)
+        process = (session.client, session.instance)
+        if self._by_process.get(process) is session:
+            del self._by_process[process]

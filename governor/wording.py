@@ -3,8 +3,10 @@
 It knows characters. It must never write them anywhere.
 """
 
+import time
 from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 MILLISECOND: Final = 1_000_000
@@ -24,6 +26,11 @@ def printable(text: str) -> str:
 def count(number: int, noun: str) -> str:
     """``1 permit``, ``2 permits``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def were(number: int, noun: str) -> str:
+    """``1 line was``, ``2 lines were``."""
+    return f"{count(number, noun)} {'was' if number == 1 else 'were'}"
 
 
 def counted(kinds: Iterable[str]) -> str:
@@ -56,6 +63,17 @@ def span(nanos: int, *, passed: bool = False) -> str:
         return f"{minutes // 60}h{minutes % 60:02}m"
     hours = whole(HOUR)
     return f"{hours // 24}d{hours % 24:02}h"
+
+
+def instant(at: int, digits: int) -> str:
+    """Nanoseconds of Unix time as RFC 3339 has it, in UTC, with so many digits of the second."""
+    seconds, nanos = divmod(at, SECOND)
+    return f"{_second(seconds)}.{nanos // 10 ** (9 - digits):0{digits}}Z"
+
+
+@lru_cache(maxsize=4)
+def _second(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
 
 
 def rounded_up(nanos: int, unit: int) -> int:

@@ -13,6 +13,7 @@ from blockbuster import BlockBuster, blockbuster_ctx
 PROGRAMS: Final = {
     "h2load": "apt-get install nghttp2-client",
     "node": "apt-get install nodejs npm, then make node",
+    "prometheus": "apt-get install prometheus (or only the program, as .ci/run does)",
     "promtool": "apt-get install prometheus (or only its promtool, as .ci/run does)",
     "redis-server": "apt-get install redis-server",
 }

@@ -110,8 +110,8 @@ class World:
                 wrong.append(f"ended lease {lease} is {ended.get(lease)}, not {past}")
         if len(ended) > _FEW:
             wrong.append(f"{len(ended)} ended leases are on record, of {_FEW} that are remembered")
-        if {each.spec.name for each in stored.resources} != {*driver.resources()}:
-            wrong.append(f"the resources are {stored.resources}, not {driver.resources()}")
+        if {each.spec.name for each in stored.resources} != {*driver.remembered()}:
+            wrong.append(f"the resources are {stored.resources}, not {driver.remembered()}")
         self.told |= {*rows}
         return wrong
 

@@ -3,14 +3,14 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import governor.reload
-from governor.config import Reloaded, contents, load
+from governor.config import ConfigError, Reloaded, contents, load
 from governor.core.engine import Engine
 from governor.core.types import Claim, LeaseId
 from governor.driver import Driver
@@ -69,7 +69,7 @@ class Scene:
         self.metrics = Metrics(self.driver.snapshot, version="0")
         config = load(path, {})
         self.driver.reconfigure(config.resources)
-        self.reloader = Reloader(self.driver, self.metrics, Notifier({}, 1), config, path, {"SECRET": "hush"})
+        self.reloader = Reloader(self.driver, self.metrics, Notifier({}, 1), config, path, {"SIZE": "7"})
         self.told: list[Reloaded] = []
         self.reloader.observers.append(self.told.append)
 
@@ -110,14 +110,28 @@ def reloader(scene: Scene) -> Reloader:
     return scene.reloader
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    """Look again and again, for a bounded time."""
+    async with asyncio.timeout(BOUND):
+        while not condition():  # noqa: ASYNC110 - a thread sets no event
+            await asyncio.sleep(0.001)
+
+
 async def test_a_good_file_is_in_force_and_says_what_it_changed(scene: Scene, reloader: Reloader) -> None:
     """Resources by name, keys of the daemon by name, and which of them need a start."""
     before = reloader.state
-    scene.write("semaphores: {one: {permits: 2}, two: {permits: 1}}\ndrain_timeout: 7s\nhttp: off\nrestart_grace: 1s\n")
+    scene.metrics.restored(["shop", "cron"])
+    scene.write(
+        "semaphores: {one: {permits: 2}, two: {permits: 1}}\ndrain_timeout: 7s\nhttp: off\nrestart_grace: 1s\n"
+        "max_client_series: 1\n"
+    )
     outcome = await reloader.reload("ann")
 
     assert (outcome.problems, outcome.added, outcome.changed, outcome.removed) == ((), ("two",), ("one",), ())
-    assert (outcome.settings, outcome.at_next_start) == (("drain_timeout",), ("http", "restart_grace"))
+    assert (outcome.settings, outcome.at_next_start) == (
+        ("drain_timeout", "max_client_series"),
+        ("http", "restart_grace"),
+    )
     assert outcome.by == ("ann",)
     assert outcome.state == reloader.state
     assert reloader.state.source == str(scene.path)
@@ -125,6 +139,7 @@ async def test_a_good_file_is_in_force_and_says_what_it_changed(scene: Scene, re
     assert reloader.state.since >= before.since
     assert scene.told == [outcome]
     assert scene.permits == 2
+    assert set(scene.metrics.facts().tallies.clients) == {"shop", "other"}
 
 
 async def test_a_bad_file_changes_nothing_and_stays_visible_until_a_good_one(
@@ -221,6 +236,40 @@ async def test_whoever_asks_is_told_of_a_reading_that_began_later(scene: Scene, 
     assert scene.permits == 2
 
 
+async def test_what_was_read_already_is_no_reload_for_whoever_only_saw_a_change(
+    scene: Scene, reloader: Reloader, gate: Gate
+) -> None:
+    """Somebody who changes a file and sends a signal gets one reload, although the change is seen as well."""
+    scene.write(TWO)
+    await reloader.reload("SIGHUP")
+    gate.shut()
+    reloader.request_if_changed("watch")
+    await gate.until_one_is_held_up()
+    after = asyncio.ensure_future(reloader.reload())
+    await asyncio.sleep(0)
+    assert len(scene.told) == 1
+    gate.open()
+    await after
+
+    assert [outcome.by for outcome in scene.told] == [("SIGHUP",), ()]
+    scene.write(ONE)
+    reloader.request_if_changed("watch")
+    reloader.request_if_changed("watch")
+    await until(lambda: len(scene.told) == 3)
+    assert scene.told[2].by == ("watch",)
+    assert scene.permits == 1
+
+
+async def test_whoever_wants_it_anyway_gets_it_with_those_who_do_not(scene: Scene, reloader: Reloader) -> None:
+    """A signal is answered also if nothing has changed."""
+    reloader.request_if_changed("watch")
+    reloader.request("SIGHUP")
+    reloader.request_if_changed("watch")
+    await until(lambda: len(scene.told) == 1)
+
+    assert scene.told[0].by == ("watch", "SIGHUP")
+
+
 async def test_whoever_gives_up_takes_it_from_nobody(scene: Scene, reloader: Reloader, gate: Gate) -> None:
     """A call that is cancelled leaves the reading to the others."""
     gate.shut()
@@ -276,6 +325,27 @@ async def test_without_a_named_file_there_is_nothing_to_read(scene: Scene, caplo
     assert outcome.problems == ("no config file was named at the start; nothing to read anew",)
     assert [record.getMessage() for record in caplog.records] == [f"reload: {outcome.problems[0]}"]
     assert (reloader.state.source, reloader.state.problems, scene.successful) == ("", (), True)
+
+
+async def test_a_config_that_is_only_looked_at_shows_nothing_of_the_environment(
+    scene: Scene, reloader: Reloader
+) -> None:
+    """Numbers and words would say what a variable holds; those that the config in force uses are no secret to it."""
+    asked = b"semaphores: {one: {permits: 1}, two: {permits: '${SIZE}'}}\n"
+    with pytest.raises(ConfigError) as refused:
+        reloader.read(asked, "new.yaml")
+    (problem,) = refused.value.problems
+    assert str(problem) == (
+        "new.yaml:1: semaphores.two.permits: the config in force does not use the environment variable SIZE, "
+        "so what it would mean is not told"
+    )
+    scene.write("semaphores: {one: {permits: '${SIZE}'}}\n")
+    assert (await reloader.reload()).problems == ()
+    assert scene.permits == 7
+    assert len(reloader.read(asked, "new.yaml").resources) == 2
+    assert reloader.read(b"{}", "new.yaml").state == reloader.config.state
+    with pytest.raises(ConfigError, match="the environment variable NONE is not set"):
+        reloader.read(b"semaphores: {one: {permits: '${NONE}'}}\n", "new.yaml")
 
 
 async def test_a_fault_is_raised_where_it_is_waited_for_and_ends_nothing(

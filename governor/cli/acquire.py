@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from governor.cli import claims
+from governor.cli import claims, complete
 from governor.cli.exits import CommandError
 from governor.cli.options import (
     DURATION,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         "governor acquire thumbnails -o json | jq .lease",
     )
 )
-@click.argument("resources", metavar="RES[=N]...", nargs=-1, required=True)
+@click.argument("resources", metavar="RES[=N]...", nargs=-1, required=True, shell_complete=complete.resources)
 @click.option("--permits", type=Whole(1, MAX_PERMITS), metavar="N", help="Permits of each RES without =N. Default: 1.")
 @click.option(
     "--wait",

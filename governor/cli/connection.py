@@ -4,10 +4,10 @@ It knows gRPC and the statuses of the wire contract. It must never retry by itse
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, TypeVar, assert_never
+from typing import Final, Generic, TypeVar, assert_never
 
 # The C core would log on its own what is reported here in words; it reads this when grpc is loaded.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
@@ -26,6 +26,8 @@ Request = TypeVar("Request")
 Response = TypeVar("Response")
 
 ANSWER_SECONDS: Final = 10
+# What each call tells beside its request.
+Metadata = tuple[tuple[str, str | bytes], ...]
 
 OPTIONS: Final = (
     # A proxy stands between this machine and the outside; the daemon is on the inside.
@@ -54,18 +56,69 @@ class Connection:
         method: "grpc.UnaryUnaryMultiCallable[Request, Response]",
         request: Request,
         *,
+        seconds: float | None = None,
         patient: bool = False,
+        metadata: Metadata = (),
     ) -> Response:
-        """The daemon's answer, if ``patient`` however long it takes.
+        """The daemon's answer, within ``seconds`` (its usual time, if None), or if ``patient`` however long it takes.
 
         Raises:
             CommandError: with the words and the exit code for whatever went wrong.
         """
-        call = method.future(request, timeout=None if patient else ANSWER_SECONDS)
+        bound = None if patient else seconds or ANSWER_SECONDS
+        return self._answer(method.future(request, timeout=bound, metadata=metadata), bound)
+
+    def send(
+        self,
+        method: "grpc.StreamUnaryMultiCallable[Request, Response]",
+        parts: Sequence[Request],
+        *,
+        metadata: Metadata = (),
+    ) -> Response:
+        """The same for a request in parts."""
+        call = method.future(iter(parts), timeout=ANSWER_SECONDS, metadata=metadata)
+        return self._answer(call, ANSWER_SECONDS)
+
+    def _answer(self, call: "grpc._CallFuture[Response]", bound: float | None) -> Response:
         try:
             return call.result()
         except grpc.RpcError as error:
-            raise _failure(call, self.where, bounded=not patient) from error
+            raise _failure(call, self.where, bound) from error
+
+    @contextmanager
+    def listen(
+        self,
+        method: "grpc.UnaryStreamMultiCallable[Request, Response]",
+        request: Request,
+        *,
+        seconds: float | None = None,
+        metadata: Metadata = (),
+    ) -> "Iterator[Hearing[Response]]":
+        """All that the daemon answers, one after the other, for as long as it is listened to; at most ``seconds``."""
+        call = method(request, timeout=seconds, metadata=metadata)
+        try:
+            yield Hearing(call, self.where, seconds)
+        finally:
+            call.cancel()
+
+
+class Hearing(Generic[Response]):
+    """The answers of one call, which raise CommandError where it ends badly."""
+
+    def __init__(self, call: "grpc._CallIterator[Response]", where: Where, seconds: float | None) -> None:
+        self._call = call
+        self._where = where
+        self._seconds = seconds
+
+    def __iter__(self) -> Iterator[Response]:
+        try:
+            yield from self._call
+        except grpc.RpcError as error:
+            raise _failure(self._call, self._where, self._seconds) from error
+
+    def stop(self) -> None:
+        """End it, from any thread: whoever iterates is told CANCELLED."""
+        self._call.cancel()
 
 
 @contextmanager
@@ -77,8 +130,15 @@ def connect(where: Where) -> Iterator[Connection]:
     """
     # grpc would say it in a paragraph, and a blackhole only after twenty seconds.
     reach(where)
-    with grpc.insecure_channel(_target(where.address), options=OPTIONS) as channel:
-        yield Connection(where, channel)
+    with channel(where) as daemon:
+        yield daemon
+
+
+@contextmanager
+def channel(where: Where) -> Iterator[Connection]:
+    """The same, if somebody was there just now or will be."""
+    with grpc.insecure_channel(_target(where.address), options=OPTIONS) as opened:
+        yield Connection(where, opened)
 
 
 def _target(address: Address) -> str:
@@ -91,7 +151,7 @@ def _target(address: Address) -> str:
             assert_never(address)
 
 
-def _failure(error: grpc.Call, where: Where, *, bounded: bool) -> CommandError:
+def _failure(error: grpc.Call, where: Where, seconds: float | None) -> CommandError:
     """The words and the exit code for a call that ended badly."""
     code = error.code()
     # The daemon begins with its name what is about no resource; here every line of the kind does.
@@ -111,8 +171,8 @@ def _failure(error: grpc.Call, where: Where, *, bounded: bool) -> CommandError:
         case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.CANCELLED:
             lost = f"no answer from the daemon at {where.address}: {sentence}"
             return CommandError(Exit.CANNOT_REACH, lost)
-        case grpc.StatusCode.DEADLINE_EXCEEDED if bounded:
-            late = f"no answer from the daemon at {where.address} within {ANSWER_SECONDS} s: it hangs"
+        case grpc.StatusCode.DEADLINE_EXCEEDED if seconds is not None:
+            late = f"no answer from the daemon at {where.address} within {seconds:g} s: it hangs"
             return CommandError(Exit.CANNOT_REACH, late)
         case grpc.StatusCode.UNIMPLEMENTED:
             other = f"what answers at {where.address} is not this governor, or an older one: {sentence}"

@@ -13,6 +13,8 @@ class Exit(IntEnum):
 
     OK = 0
     NOTHING_CHANGED = 1
+    # As diff(1) has it.
+    DIFFERS = 1
     USAGE = 2
     CANNOT_REACH = 3
     DENIED = 4
@@ -31,7 +33,7 @@ class Exit(IntEnum):
 
 MEANING: Final[dict[Exit, str]] = {
     Exit.OK: "done",
-    Exit.NOTHING_CHANGED: "renew, release: a lease had ended before, is unknown or refused",
+    Exit.NOTHING_CHANGED: "renew, release, revoke: not each lease, or none; diff: it differs",
     Exit.USAGE: "what was asked is wrong; asking again will not help",
     Exit.CANNOT_REACH: "no daemon answers at the address",
     Exit.DENIED: "the daemon does not know you, or you may not",
@@ -39,9 +41,9 @@ MEANING: Final[dict[Exit, str]] = {
     Exit.CANNOT_START: "serve, state: cannot listen, or the state is damaged or in use",
     Exit.SYSTEM_REFUSED: "the system refused, such as to write the output",
     Exit.TRY_LATER: "not now: none free, line full, draining; health: not serving",
-    Exit.BAD_CONFIG: "the config is wrong",
+    Exit.BAD_CONFIG: "the config is wrong, or a reload of it is refused",
     Exit.LEASE_LOST: "run: the lease was lost before the command had ended",
-    Exit.TIMED_OUT: "the wait is over",
+    Exit.TIMED_OUT: "the wait is over; drain --wait: something is still held",
     Exit.CANNOT_RUN: "run: the command cannot be executed",
     Exit.NOT_FOUND: "run: there is no such command",
     Exit.INTERRUPTED: "Ctrl-C",

@@ -3,12 +3,17 @@
 It knows how to look at what there is. It must never ask for anything.
 """
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
 from governor.cli.exits import CommandError
-from governor.cli.names import meant_by_claim
+from governor.cli.names import meant, meant_by_claim
 from governor.cli.options import Where
+
+if TYPE_CHECKING:
+    from governor.cli.connection import Connection
+    from governor.v1.governor_pb2 import Resource
 
 
 def hinted(error: CommandError, where: Where, words: Sequence[str], asked: Sequence[tuple[str, int]]) -> CommandError:
@@ -21,10 +26,28 @@ def hinted(error: CommandError, where: Where, words: Sequence[str], asked: Seque
     if error.reason != "UNKNOWN_RESOURCE" or word is None:
         return error
     from governor.cli.connection import connect
+
+    with suppress(CommandError), connect(where) as daemon:
+        return error.but(error.sentence + meant_by_claim(word, unknown, _listed(daemon)))
+    return error
+
+
+@contextmanager
+def guessing(daemon: "Connection", *names: str) -> "Iterator[None]":
+    """An order about a resource that there is not is refused with what may have been meant."""
+    try:
+        yield
+    except CommandError as error:
+        if error.reason != "UNKNOWN_RESOURCE":
+            raise
+        guess = ""
+        with suppress(CommandError):
+            guess = meant(error.facts.get("resource", names[0]), _listed(daemon))
+        raise error.but(error.sentence + guess) from None
+
+
+def _listed(daemon: "Connection") -> "Sequence[Resource]":
     from governor.v1.governor_pb2 import ListResourcesRequest
     from governor.v1.governor_pb2_grpc import GovernorStub
 
-    with suppress(CommandError), connect(where) as daemon:
-        listed = daemon.ask(GovernorStub(daemon.channel).ListResources, ListResourcesRequest()).resources
-        return error.but(error.sentence + meant_by_claim(word, unknown, listed))
-    return error
+    return daemon.ask(GovernorStub(daemon.channel).ListResources, ListResourcesRequest()).resources

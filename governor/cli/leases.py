@@ -1,97 +1,142 @@
-"""What became of leases, as `release` and `renew` tell it.
+"""`governor leases`, `governor waiters` and `governor sessions`: who holds, who waits, who is there."""
 
-It knows the states of a lease that a call was about. It must never know which call that was.
-"""
-
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
-from governor.cli.exits import CommandError, Exit
-from governor.cli.options import Settings, Whole
-from governor.cli.output import say, say_json
-from governor.wording import MILLISECOND, SECOND, printable, span
+from governor.cli import complete
+from governor.cli.options import TEXT, Settings, Whole, address_option, examples, output_option, with_settings
+from governor.cli.output import say, say_json, say_table
 
 if TYPE_CHECKING:
-    from governor.v1.governor_pb2 import LeaseResult
+    from collections.abc import Callable, Sequence
 
-leases_argument = click.argument("leases", metavar="ID...", nargs=-1, required=True, type=Whole(1, 2**63 - 1))
+_RESOURCE = click.argument(
+    "resource", metavar="[RES]", required=False, type=TEXT, default="", shell_complete=complete.resources
+)
+_CLIENT = click.option(
+    "--client",
+    type=TEXT,
+    metavar="NAME",
+    default="",
+    shell_complete=complete.clients,
+    help="Only those of this client.",
+)
+_SESSION = click.option("--session", type=TEXT, metavar="ID", default="", help="Only those of this session.")
+_LIMIT = click.option("--limit", type=Whole(0, 2**31 - 1), metavar="N", default=0, help="At most so many. 0: all.")
 
-# What the calls are for; with any other state, something was not done.
-DONE: Final = frozenset({"released", "renewed"})
+
+def _options(command: "Callable[..., None]") -> "Callable[..., None]":
+    for option in (with_settings, output_option, address_option, _LIMIT, _SESSION, _CLIENT, _RESOURCE):
+        command = option(command)
+    return command
 
 
-@dataclass(slots=True, frozen=True)
-class Result:
-    """What became of one lease. ``reason`` and ``ago`` are of one that had ended, ``remaining`` is of a renewed one.
+@click.command(
+    epilog=examples(
+        "governor leases",
+        "governor leases orders-db --client importer",
+        "governor leases -o json | jq '.leases[] | select(.age_seconds > 3600)'",
+    )
+)
+@_options
+def leases(settings: Settings, *, resource: str, client: str, session: str, limit: int) -> None:
+    """Show who holds what.
 
-    Lengths are in nanoseconds.
+    All leases, or those that cover RES, by rising id. LEFT is the time until the lease ends unless it is renewed. A
+    NOTE says that its holder is gone: unless it comes back in that time, the lease ends as disconnected. A terminal
+    that is wide enough shows more columns, and -o json all there is. What a rate limit has granted is spent, not
+    held, so it is not listed.
+
+    JSON: {"leases": [...]}, each with lease, client, session, pid, host, labels, grants, age_seconds,
+    remaining_seconds, renewals, waited_seconds and orphaned; each grant with resource, key, permits and members,
+    as `governor acquire` has them. session, pid and host are null of a lease that is of no session.
     """
+    from governor.cli import entries, hints
+    from governor.cli.admin import reached
+    from governor.v1.admin_pb2 import ListLeasesRequest
 
-    lease: int
-    state: str
-    reason: str | None = None
-    ago: int | None = None
-    remaining: int | None = None
-
-    def line(self) -> str:
-        """For people."""
-        if self.reason is not None and self.ago is not None:
-            word = f"had ended {span(self.ago, passed=True)} ago ({self.reason})"
-        elif self.remaining is not None:
-            word = f"ends in {span(self.remaining)}"
-        elif self.state == "refused":
-            word = "refused: longer than one of its resources allows; it lives on as it was"
-        else:
-            word = self.state
-        return printable(f"lease {self.lease}: {word}")
-
-    def record(self) -> dict[str, object]:
-        """For programs."""
-        ago = None if self.ago is None else self.ago / SECOND
-        return {"lease": self.lease, "state": self.state, "reason": self.reason, "ended_seconds_ago": ago}
-
-    def record_of_renewal(self) -> dict[str, object]:
-        """The same, with how long it has from now."""
-        remaining = None if self.remaining is None else self.remaining / SECOND
-        return {**self.record(), "remaining_seconds": remaining}
-
-
-def results_of(ask: "Callable[[], Sequence[LeaseResult]]", leases: Sequence[int], settings: Settings) -> list[Result]:
-    """What ``ask`` brings, in one shape; raises CommandError.
-
-    Of one lease alone the daemon tells in a status what it tells of several in their results: to people that is a
-    sentence, programs need not know.
-    """
-    try:
-        return [_result(result) for result in ask()]
-    except CommandError as error:
-        if error.exit is not Exit.NOTHING_CHANGED or not settings.json:
-            raise
-        return [_refused(leases[0], error)]
-
-
-def tell(results: Sequence[Result], settings: Settings, record: Callable[[Result], dict[str, object]]) -> Exit:
-    """Print them; the exit code says whether all was done."""
+    request = ListLeasesRequest(resource=resource, client=client, session=session, limit=limit)
+    with reached(settings.where()) as admin, hints.guessing(admin.daemon, resource):
+        found = [lease for part in admin.listed(lambda stub: stub.ListLeases, request) for lease in part.leases]
     if settings.json:
-        say_json({"results": [record(result) for result in results]})
+        say_json({"leases": [entries.lease_record(lease) for lease in found]})
+    elif found:
+        say_table(entries.of_leases(found))
     else:
-        say([result.line() for result in results])
-    return Exit.OK if all(result.state in DONE for result in results) else Exit.NOTHING_CHANGED
+        say([_nothing("nothing is lent", resource, client, session)])
 
 
-def _result(result: "LeaseResult") -> Result:
-    state = result.State.Name(result.state).lower()
-    if result.HasField("ended"):
-        return Result(result.lease_id, state, result.ended.reason, result.ended.ago.ToNanoseconds())
-    remaining = result.remaining.ToNanoseconds() if result.HasField("remaining") else None
-    return Result(result.lease_id, state, remaining=remaining)
+@click.command(
+    epilog=examples(
+        "governor waiters",
+        "governor waiters orders-db",
+        "governor waiters orders-db -o json | jq '.waiters[0].expected_seconds'",
+    )
+)
+@_options
+def waiters(settings: Settings, *, resource: str, client: str, session: str, limit: int) -> None:
+    """Show who waits for what.
+
+    All, or the line of RES, first in line first. WAITED is how long already, EXPECTED how long it is likely to take
+    yet, if that is known, and GIVES UP when the wait is over. CALLS is how many calls wait at one place, for one ask
+    that was repeated.
+
+    JSON: {"waiters": [...]}, each with place, client, session, pid, host, labels, claims, waited_seconds,
+    remaining_seconds, expected_seconds and calls; each claim with resource, key and permits. What is not known is
+    null.
+    """
+    from governor.cli import entries, hints
+    from governor.cli.admin import reached
+    from governor.v1.admin_pb2 import ListWaitersRequest
+
+    request = ListWaitersRequest(resource=resource, client=client, session=session, limit=limit)
+    with reached(settings.where()) as admin, hints.guessing(admin.daemon, resource):
+        found = [waiter for part in admin.listed(lambda stub: stub.ListWaiters, request) for waiter in part.waiters]
+    if settings.json:
+        say_json({"waiters": [entries.waiter_record(waiter) for waiter in found]})
+    elif found:
+        say_table(entries.of_waiters(found))
+    else:
+        say([_nothing("nobody waits", resource, client, session)])
 
 
-def _refused(lease: int, error: CommandError) -> Result:
-    if error.reason != "LEASE_ENDED":
-        return Result(lease, "unknown")
-    ago = error.facts.get("ended_ago_ms", "")
-    return Result(lease, "ended", error.facts.get("ended"), int(ago) * MILLISECOND if ago.isdecimal() else None)
+@click.command(epilog=examples("governor sessions", "governor sessions --client importer"))
+@_CLIENT
+@address_option
+@output_option
+@with_settings
+def sessions(settings: Settings, *, client: str) -> None:
+    """Show the client processes that are there.
+
+    And those that are away but may come back for their leases. SINCE is how long it has been so. Programs that use
+    plain calls instead of a session are not listed; what they hold is in `governor leases`.
+
+    JSON: {"sessions": [...]}, each with session, client, pid, host, labels, connected, since_seconds, leases and
+    waiters.
+    """
+    from governor.cli import entries
+    from governor.cli.admin import reached
+    from governor.v1.admin_pb2 import ListSessionsRequest
+
+    with reached(settings.where()) as admin:
+        request = ListSessionsRequest(client=client)
+        found = [each for part in admin.listed(lambda stub: stub.ListSessions, request) for each in part.sessions]
+    if settings.json:
+        say_json({"sessions": [entries.session_record(session) for session in found]})
+    elif found:
+        say_table(entries.of_sessions(found))
+    else:
+        say([_nothing("no session is there", "", client, "")])
+
+
+def _nothing(what: str, resource: str, client: str, session: str) -> str:
+    """Why there is no table."""
+    from governor.wording import printable
+
+    which: Sequence[str] = [
+        f"{word} {printable(name)}"
+        for word, name in (("of", resource), ("for client", client), ("for session", session))
+        if name
+    ]
+    return " ".join((what, *which))

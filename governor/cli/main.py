@@ -11,7 +11,7 @@ from governor.cli.exits import CommandError, Exit
 if TYPE_CHECKING:
     from governor.cli.options import Settings
 
-# Set by the shells' completion scripts; to get one: _GOVERNOR_COMPLETE=bash_source governor
+# Set by the scripts of `governor completion`.
 COMPLETION: Final = "_GOVERNOR_COMPLETE"
 
 
@@ -86,9 +86,9 @@ def _command(settings: "Settings") -> int:
     from governor.cli.commands import governor
 
     if instruction := os.environ.get(COMPLETION):
-        from click.shell_completion import shell_complete
+        from governor.cli import shells
 
-        return shell_complete(governor, {}, "governor", COMPLETION, instruction)
+        return shells.answer(instruction, settings)
     # All commands share these settings: what was said before a name holds after it, and for how an error looks.
     with governor.make_context("governor", sys.argv[1:], obj=settings) as context:
         ending = governor.invoke(context)

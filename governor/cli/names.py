@@ -6,8 +6,6 @@ It knows names. It must never ask for one resource in the place of another.
 import difflib
 from typing import TYPE_CHECKING, Final
 
-from governor.core.types import MAX_PERMITS
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -29,6 +27,8 @@ def meant(name: str, resources: "Sequence[Resource]") -> str:
 
 def meant_by_claim(word: str, name: str, resources: "Sequence[Resource]") -> str:
     """The same for a word RES=N whose name was read as ``name``: perhaps it was to be read otherwise."""
+    from governor.core.types import MAX_PERMITS
+
     known = {resource.name for resource in resources}
     before, _, _ = word.rpartition("=")
     if name == word and before in known:

@@ -157,7 +157,9 @@ class Text(click.ParamType[str]):
 class Label(click.ParamType[tuple[str, str]]):
     """A word and what it says, as ``K=V``; both are free text."""
 
-    name = "label"
+    def __init__(self, name: str = "label", example: str = "K=V, such as job=nightly") -> None:
+        self.name = name
+        self.example = example
 
     def convert(
         self, value: str | tuple[str, str], param: click.Parameter | None, ctx: click.Context | None
@@ -167,7 +169,7 @@ class Label(click.ParamType[tuple[str, str]]):
             return value
         key, equals, word = TEXT.convert(value, param, ctx).partition("=")
         if not (key and equals):
-            self.fail(f"{value!r} is no label: write K=V, such as job=nightly", param, ctx)
+            self.fail(f"{value!r} is no {self.name}: write {self.example}", param, ctx)
         return key, word
 
 

@@ -9,11 +9,15 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from governor.wording import SECOND
+
+if TYPE_CHECKING:
+    from governor.cli.table import Column
 
 
 class _Nowhere(io.StringIO):
@@ -43,6 +47,14 @@ def say(lines: Iterable[str]) -> None:
 def terminal_width() -> int | None:
     """In columns; None where stdout is no terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def say_table(columns: "Sequence[Column]") -> None:
+    """Write a table to stdout, its header bold."""
+    from governor.cli.table import arrange
+
+    head, *rows = arrange(columns, width=terminal_width())
+    say([click.style(head, bold=True), *rows])
 
 
 def say_json(value: Mapping[str, object]) -> None:

@@ -21,7 +21,7 @@ OnQueued = Callable[[int, float | None], None]
 
 # The daemon stops counting here.
 _MANY: Final = 100
-_CLEAR: Final = "\r\x1b[K"
+CLEAR: Final = "\r\x1b[K"
 
 
 def shown() -> bool:
@@ -61,14 +61,14 @@ class Line:
                 return
             # Ctrl-C may come as soon as there is something to see, and must not leave it there.
             self._is_drawn = True
-            self._write(_CLEAR + fit(text(self._names, ahead, expected, so_far), self._width()))
+            self._write(CLEAR + fit(text(self._names, ahead, expected, so_far), width_of(self._terminal)))
 
     def end(self) -> None:
         """Leave no trace of it."""
         with self._lock:
             self._is_over = True
             if self._is_drawn and self._is_watched():
-                self._write(_CLEAR)
+                self._write(CLEAR)
 
     def _is_watched(self) -> bool:
         """Whether this is the job in the foreground."""
@@ -78,18 +78,20 @@ class Line:
             # Not the terminal of this session; nobody else has a claim to it either.
             return True
 
-    def _width(self) -> int:
-        try:
-            return os.get_terminal_size(self._terminal.fileno()).columns
-        except OSError:
-            return 80
-
     def _write(self, characters: str) -> None:
         try:
             self._terminal.write(characters)
             self._terminal.flush()
         except OSError:
             self._is_over = True
+
+
+def width_of(terminal: TextIO) -> int:
+    """In columns."""
+    try:
+        return os.get_terminal_size(terminal.fileno()).columns
+    except OSError:
+        return 80
 
 
 def text(names: str, ahead: int, expected: float | None, so_far: float) -> str:

@@ -26,6 +26,15 @@ def reach(where: Where) -> None:
         raise _unreachable(where, error) from error
 
 
+def is_there(where: Where, seconds: float) -> bool:
+    """Whether somebody takes a connection within that time."""
+    try:
+        _touch(where.address, seconds)
+    except OSError:
+        return False
+    return True
+
+
 def _unreachable(where: Where, error: OSError) -> CommandError:
     named = "" if where.source == "default" else f" (from {where.source})"
     match error:
@@ -41,13 +50,13 @@ def _unreachable(where: Where, error: OSError) -> CommandError:
     )
 
 
-def _touch(address: Address) -> None:
+def _touch(address: Address, seconds: float = CONNECT_SECONDS) -> None:
     match address:
         case UnixAddress():
             with socket.socket(socket.AF_UNIX) as plain:
-                plain.settimeout(CONNECT_SECONDS)
+                plain.settimeout(seconds)
                 plain.connect(str(address.path))
         case TcpAddress():
-            socket.create_connection((address.host, address.port), timeout=CONNECT_SECONDS).close()
+            socket.create_connection((address.host, address.port), timeout=seconds).close()
         case _:
             assert_never(address)

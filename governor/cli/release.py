@@ -3,8 +3,8 @@
 import click
 
 from governor.cli.exits import Exit
-from governor.cli.leases import Result, leases_argument, results_of, tell
 from governor.cli.options import Settings, address_option, examples, output_option, with_settings
+from governor.cli.results import Result, leases_argument, results_of, tell
 
 
 @click.command(epilog=examples("governor release 17", "governor release 17 18 --outcome broken"))

@@ -3,8 +3,8 @@
 import click
 
 from governor.cli.exits import Exit
-from governor.cli.leases import Result, leases_argument, results_of, tell
 from governor.cli.options import DURATION, Settings, address_option, examples, output_option, with_settings
+from governor.cli.results import Result, leases_argument, results_of, tell
 
 
 @click.command(epilog=examples("governor renew 17", "governor renew 17 18 --lease 10m"))

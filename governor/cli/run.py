@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from governor.cli import claims
+from governor.cli import claims, complete
 from governor.cli.exits import CommandError, Exit
 from governor.cli.options import DURATION, LABEL, TEXT, Settings, Whole, address_option, examples, with_settings
 from governor.cli.output import complain
@@ -51,7 +51,9 @@ class BeforeTwoDashes(click.Command):
         'governor run orders-db -- sh -c \'echo "$GOVERNOR_MEMBERS" | jq -r ".[0].id"\'',
     ),
 )
-@click.argument("resources", metavar="RES[=N]... -- CMD [ARG]...", nargs=-1, required=True)
+@click.argument(
+    "resources", metavar="RES[=N]... -- CMD [ARG]...", nargs=-1, required=True, shell_complete=complete.resources
+)
 @click.option("--permits", type=Whole(1, MAX_PERMITS), metavar="N", help="Permits of each RES without =N. Default: 1.")
 @click.option(
     "--wait",

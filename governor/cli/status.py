@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from governor.cli import complete
 from governor.cli.exits import CommandError, Exit
 from governor.cli.names import meant
 from governor.cli.options import TEXT, Settings, address_option, examples, output_option, with_settings
@@ -11,12 +12,13 @@ from governor.cli.output import say, say_json, terminal_width
 from governor.wording import SECOND, printable, span
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from governor.v1.governor_pb2 import Resource
+    from governor.v1.governor_pb2 import ListResourcesResponse, Resource
 
 HEADER: Final = ("NAME", "KIND", "CAPACITY", "IN USE", "AVAILABLE", "WAITERS", "OLDEST", "LEASES")
-NOTE: Final = "NOTE"
+# How many names are told to whoever has named one that is not there.
+_SHOWN: Final = 8
 
 
 @click.command(
@@ -26,22 +28,28 @@ NOTE: Final = "NOTE"
         "governor status -o json | jq '.resources[] | select(.waiters > 0) | .name'",
     )
 )
-@click.argument("names", metavar="[NAME]...", nargs=-1, type=TEXT)
+@click.argument("names", metavar="[NAME]...", nargs=-1, type=TEXT, shell_complete=complete.resources)
 @address_option
 @output_option
 @with_settings
 def status(settings: Settings, *, names: tuple[str, ...]) -> None:
     """Show resources: how much there is, what is lent, who waits.
 
-    All of them, unless a NAME chooses. AVAILABLE is the largest ask that would be granted now. OLDEST is how
-    long the first in line has waited. A NOTE says "draining" of a resource that is no longer declared and goes
-    with its last lease, and how many members of a pool are quarantined. Unless the output is a terminal, each
-    resource is one line.
+    All of them, unless a NAME chooses; and below, which config is in force since when, and what is wrong with a newer
+    one that was refused. AVAILABLE is the largest ask that would be granted now. OLDEST is how long the first in
+    line has waited. Unless the output is a terminal, each resource is one line.
 
-    JSON: {"resources": [...]} in the order of the config, each with name, kind, capacity, in_use, available,
-    leases, waiters, oldest_wait_seconds, draining, members, max_waiters, max_wait_seconds and lease_seconds.
-    capacity and available are null where unlimited, oldest_wait_seconds is null where nobody waits; members
-    is {free, lent, quarantined} of a pool, else null.
+    A NOTE says "removed" of a resource that is no longer declared and goes with its last lease; "paused" or "draining"
+    as an operator has ordered; how many permits are lent over a limit that has shrunk; "permits=12 for 9m59s" where
+    `governor set` holds for as long; and how many members of a pool are quarantined.
+
+    JSON: {"resources": [...], "config", "draining"}, resources in the order of the config, each with name, kind,
+    capacity, in_use, available, leases, waiters, oldest_wait_seconds, paused, draining, removed, over_limit, override,
+    members, max_waiters, max_wait_seconds and lease_seconds. capacity and available are null where unlimited,
+    oldest_wait_seconds is null where nobody waits; members is {free, lent, quarantined} of a pool, else null; override
+    is {settings, declared, remaining_seconds} or null. config is {source, hash, since, problems, refused_at}: source
+    is null of the built-in one, refused_at unless a newer one was refused. draining is true of a daemon that is about
+    to end.
     """
     from governor.cli.connection import connect
     from governor.v1.governor_pb2 import ListResourcesRequest
@@ -49,38 +57,60 @@ def status(settings: Settings, *, names: tuple[str, ...]) -> None:
 
     with connect(settings.where()) as daemon:
         stub = GovernorStub(daemon.channel)
-        resources = _named(names, daemon.ask(stub.ListResources, ListResourcesRequest()).resources)
+        answer = daemon.ask(stub.ListResources, ListResourcesRequest())
+    resources = _named(names, answer.resources)
     if settings.json:
-        say_json({"resources": [_record(resource) for resource in resources]})
-    elif resources:
-        from governor.cli.table import lay_out
+        from governor.cli import config
 
-        table = [HEADER, *(_row(resource) for resource in resources)]
-        notes = [NOTE, *(_note(resource) for resource in resources)]
-        if any(notes[1:]):
-            table = [(*row, note) for row, note in zip(table, notes, strict=True)]
-        left = {HEADER.index("NAME"), HEADER.index("KIND"), len(HEADER)}
-        head, *rows = lay_out(table[0], table[1:], left=left, width=terminal_width())
-        say([click.style(head, bold=True), *rows])
+        state = config.record(answer.config) if answer.HasField("config") else None
+        records = [record(resource) for resource in resources]
+        say_json({"resources": records, "config": state, "draining": answer.draining})
     else:
-        say(["no resources: the daemon's config declares none"])
+        say([*_table(resources), *_below(answer)])
+
+
+def _table(resources: "Sequence[Resource]") -> "Iterator[str]":
+    if not resources:
+        yield "no resources: the daemon's config declares none"
+        return
+    from governor.cli.marks import marks
+    from governor.cli.table import lay_out
+
+    rows = [_row(resource) for resource in resources]
+    notes = [", ".join(marks(resource)) for resource in resources]
+    left = {HEADER.index("NAME"), HEADER.index("KIND")}
+    head, *rest = lay_out(HEADER, rows, left=left, width=terminal_width(), notes=notes)
+    yield click.style(head, bold=True)
+    yield from rest
+
+
+def _below(answer: "ListResourcesResponse") -> "Iterator[str]":
+    """What concerns all of them."""
+    if answer.HasField("config"):
+        from governor.cli import config
+
+        yield ""
+        yield from config.lines(answer.config)
+    if answer.draining:
+        yield click.style("the daemon drains: it refuses new asks, and is about to end", fg="yellow")
 
 
 def _named(names: "Sequence[str]", resources: "Sequence[Resource]") -> "Sequence[Resource]":
     """Those of the names, or all; raises CommandError for a name that none has."""
-    known = {resource.name for resource in resources}
+    known = [resource.name for resource in resources]
     for name in names:
         if name not in known:
-            raise CommandError(Exit.USAGE, f"{printable(name)}: no such resource{meant(name, resources)}")
+            hint = meant(name, resources) or _known(known)
+            raise CommandError(Exit.USAGE, f"{printable(name)}: no such resource{hint}")
     return [resource for resource in resources if not names or resource.name in names]
 
 
-def _note(resource: "Resource") -> str:
-    """What the numbers do not say."""
-    notes = ["draining"] if resource.draining else []
-    if quarantined := resource.members.quarantined:
-        notes.append(f"{quarantined} quarantined")
-    return ", ".join(notes)
+def _known(names: "Sequence[str]") -> str:
+    """What there is instead."""
+    if not names:
+        return "; the daemon's config declares none"
+    more = f" and {len(names) - _SHOWN} more, which governor status lists" if len(names) > _SHOWN else ""
+    return f"; there are {', '.join(map(printable, names[:_SHOWN]))}{more}"
 
 
 def _row(resource: "Resource") -> tuple[str, ...]:
@@ -96,7 +126,8 @@ def _row(resource: "Resource") -> tuple[str, ...]:
     )
 
 
-def _record(resource: "Resource") -> dict[str, object]:
+def record(resource: "Resource") -> dict[str, object]:
+    """A resource for programs."""
     oldest = resource.oldest_wait.ToNanoseconds() / SECOND if resource.HasField("oldest_wait") else None
     return {
         "name": resource.name,
@@ -107,11 +138,26 @@ def _record(resource: "Resource") -> dict[str, object]:
         "leases": resource.leases,
         "waiters": resource.waiters,
         "oldest_wait_seconds": oldest,
+        "paused": resource.paused,
         "draining": resource.draining,
+        "removed": resource.removed,
+        "over_limit": resource.over_limit,
+        "override": override_record(resource),
         "members": _members(resource),
         "max_waiters": resource.max_waiters,
         "max_wait_seconds": resource.max_wait.ToNanoseconds() / SECOND,
         "lease_seconds": resource.lease.ToNanoseconds() / SECOND,
+    }
+
+
+def override_record(resource: "Resource") -> dict[str, object] | None:
+    """What an operator has set for a while, if anything."""
+    if not resource.HasField("override"):
+        return None
+    return {
+        "settings": dict(resource.override.settings),
+        "declared": dict(resource.override.declared),
+        "remaining_seconds": resource.override.remaining.ToNanoseconds() / SECOND,
     }
 
 

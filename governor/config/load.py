@@ -7,7 +7,7 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Final, assert_never
 from pydantic import ValidationError
 
 from governor.address import Address, AddressError, TcpAddress, UnixAddress, check_socket_path
+from governor.auditing import Auditing
 from governor.config.accepts import OURS, REPORTED, Context
 from governor.config.document import MAX_BYTES, read
 from governor.config.models import DEFAULT_STATE, File
@@ -37,19 +38,24 @@ class Config:
     """Everything that a file says, with every default filled in and every path absolute.
 
     ``source`` names the file and ``hash`` is the SHA-256 of its bytes, in hex. ``warnings``: what is legal and may
-    still be a mistake, one sentence each.
+    still be a mistake, one sentence each. ``admin`` is empty when nothing is said of it.
     """
 
     listen: tuple[Address, ...]
+    admin: tuple[Address, ...]
     http: TcpAddress | None
     state: Path
     drain_timeout: Nanos
     durability: Durability
     restart_grace: Nanos
     on_store_error: OnStoreError
+    audit: Auditing | None
+    watch: bool
+    max_client_series: int
     resources: tuple[ResourceSpec, ...]
     source: str
     hash: str
+    variables: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
 
 
@@ -86,25 +92,36 @@ def loads(text: str, *, source: str, environ: Mapping[str, str], folder: Path | 
     return parse(text.encode("utf-8", "surrogatepass"), source, folder or Path.cwd(), environ)
 
 
-def parse(data: bytes, source: str, folder: Path, environ: Mapping[str, str]) -> Config:
-    """Reads the contents of a file; messages call it ``source``. Raises `ConfigError`."""
+def parse(
+    data: bytes, source: str, folder: Path, environ: Mapping[str, str], only: Collection[str] | None = None
+) -> Config:
+    """Reads the contents of a file; messages call it ``source``. Raises `ConfigError`.
+
+    ``only``: the environment variables that it may use; None is all.
+    """
     problems = Problems(source)
-    file = _file(data, folder, environ, problems)
+    variables = Variables(environ, only)
+    file = _file(data, folder, variables, problems)
     if file is None or problems:
         raise problems.error()
     resources = tuple(file.defaults.resource(name, own, own.limit()) for name, own in file.resources())
     return Config(
         listen=file.listen,
+        admin=file.admin,
         http=file.http,
         state=file.state if "state" in file.model_fields_set else _default_state(environ),
         drain_timeout=file.drain_timeout,
         durability=file.durability,
         restart_grace=file.restart_grace,
         on_store_error=file.on_store_error,
+        audit=None if file.audit is None else file.audit.auditing(),
+        watch=file.watch,
+        max_client_series=file.max_client_series,
         resources=resources,
         source=source,
         hash=fingerprint(data),
-        warnings=tuple(chain.from_iterable(map(_warnings, file.listen))),
+        variables=frozenset(variables.used),
+        warnings=tuple(chain(*map(_warnings, file.listen), *map(_admin_warnings, file.admin))),
     )
 
 
@@ -130,15 +147,15 @@ def _default_state(environ: Mapping[str, str]) -> Path:
     return Path(home, DEFAULT_STATE.removeprefix("~/")) if home else Path("/var/lib/governor")
 
 
-def _file(data: bytes, folder: Path, environ: Mapping[str, str], problems: Problems) -> File | None:
+def _file(data: bytes, folder: Path, variables: Variables, problems: Problems) -> File | None:
     if len(data) > MAX_BYTES:
         problems.add(None, (), "the file is larger than 1 MiB")
         return None
-    root = read(data, Variables(environ), problems)
+    root = read(data, variables, problems)
     if root is None:
         return None
     defaults = root.get("defaults") if isinstance(root, MappingNode) else None
-    context = Context(folder, environ.get("HOME"), defaults if isinstance(defaults, MappingNode) else None)
+    context = Context(folder, variables.environ.get("HOME"), defaults if isinstance(defaults, MappingNode) else None)
     try:
         return File.model_validate(root, context=context)
     except ValidationError as error:
@@ -184,3 +201,13 @@ def _warnings(address: Address) -> Iterator[str]:
                 yield f"every user of this machine may use {address}, whose mode is 0{address.mode:o}"
         case _:
             assert_never(address)
+
+
+def _admin_warnings(address: Address) -> Iterator[str]:
+    if isinstance(address, TcpAddress):
+        yield (
+            f"every user of this machine may step in at {address}, as nobody is asked who they are: "
+            "a unix socket has a mode and an owner"
+        )
+    else:
+        yield from _warnings(address)

@@ -7,29 +7,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, ClassVar, Final
 
-from pydantic import AfterValidator, Field, GetCoreSchemaHandler, JsonValue, ValidationInfo
-from pydantic_core import CoreSchema, core_schema
+from pydantic import AfterValidator, Field, JsonValue
 
-from governor.address import DEFAULT_MODE, Address, TcpAddress, UnixAddress
-from governor.config.accepts import Context, context_of
-from governor.config.declared import SOME, Conflict, Declared, complain, given, list_of, mapping_of, quietly
-from governor.config.nodes import ListNode, MappingNode
+from governor.address import Address, TcpAddress
+from governor.config import listeners
+from governor.config.accepts import Context
+from governor.config.audits import AUDIT_OR_OFF, Audit
+from governor.config.declared import SOME, Conflict, Declared, given, list_of, mapping_of
+from governor.config.listeners import DEFAULT_HTTP, DEFAULT_LISTEN, Listener, OneOrSome, apart, here
+from governor.config.nodes import MappingNode
 from governor.config.pools import SIZE, Pool
 from governor.config.problems import path
 from governor.config.resources import RateLimit, Resource, Semaphore
 from governor.config.terms import Defaults
-from governor.config.values import (
-    ACCOUNT,
-    ADDRESS,
-    LENGTH_OR_ZERO,
-    MODE,
-    NAMES,
-    PATH,
-    SOCKET,
-    TCP_OR_OFF,
-    Name,
-    one_of,
-)
+from governor.config.values import LENGTH_OR_ZERO, NAMES, ON_OR_OFF, PATH, TCP_OR_OFF, Name, one_of, whole
 from governor.core.types import SECOND, Nanos
 from governor.durability import Durability, OnStoreError
 
@@ -39,73 +30,16 @@ MAX_RESOURCES: Final = 2_000
 MAX_MEMBERS_IN_ALL: Final = 100_000
 
 # What an ordinary user can have: the least file there is must start.
-DEFAULT_LISTEN: Final = (TcpAddress("127.0.0.1", 7411),)
-DEFAULT_HTTP: Final = TcpAddress("127.0.0.1", 7412)
 DEFAULT_STATE: Final = "~/.local/state/governor"
 DEFAULT_DRAIN_TIMEOUT: Final[Nanos] = 10 * SECOND
 DEFAULT_RESTART_GRACE: Final[Nanos] = 5 * SECOND
+# Each client is some ten series, which Prometheus keeps for as long as it keeps anything.
+DEFAULT_CLIENT_SERIES: Final = 100
+MAX_CLIENT_SERIES: Final = 10_000
 
 # The sections of resources. A name is used in one of them only.
 SECTIONS: Final = ("semaphores", "pools", "rate_limits")
 _SECTION: Final[dict[str, JsonValue]] = {**NAMES, "type": ["object", "null"]}
-
-
-class Socket(Declared):
-    """A unix socket, and who may connect to it."""
-
-    shape: ClassVar[str] = ADDRESS.what
-
-    unix: Annotated[Path, SOCKET, Field(description="The path of the socket.")]
-    mode: Annotated[
-        int,
-        MODE,
-        Field(
-            description="The mode of the socket: who may write to it may ask for permits.",
-            examples=["0660", "0600"],
-            json_schema_extra={"default": f"0{DEFAULT_MODE:o}"},
-        ),
-    ] = DEFAULT_MODE
-    owner: Annotated[str | int | None, ACCOUNT, Field(description="The user whom the socket is given to.")] = None
-    group: Annotated[str | int | None, ACCOUNT, Field(description="The group whom the socket is given to.")] = None
-
-
-class _Listener:
-    """An item of ``listen``: an address, or the mapping of a socket."""
-
-    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
-        def read(node: object, _: object, info: ValidationInfo) -> Address:
-            if not isinstance(node, MappingNode):
-                return ADDRESS.read(node, context_of(info))
-            socket = Socket.model_validate(node, context=info.context)
-            return UnixAddress(socket.unix, socket.mode, socket.owner, socket.group)
-
-        # The union is for the JSON Schema; pydantic would answer a mistake with the complaints of both.
-        union = core_schema.union_schema(
-            [handler.generate_schema(Annotated[Address, ADDRESS]), handler.generate_schema(Socket)]
-        )
-        return core_schema.with_info_wrap_validator_function(read, union)
-
-
-def _apart(addresses: tuple[Address, ...]) -> tuple[Address, ...]:
-    """Refuses two addresses that cannot both be listened on."""
-    taken = ((place, _taken(address, addresses[:place])) for place, address in enumerate(addresses))
-    complain(((place,), f"already taken by listen[{other}]") for place, other in taken if other is not None)
-    return addresses
-
-
-def _taken(address: Address, others: Iterable[Address | None]) -> int | None:
-    """Which of ``others`` cannot be listened on beside ``address``."""
-    return next((place for place, other in enumerate(others) if other and _overlap(address, other)), None)
-
-
-def _overlap(one: Address, other: Address) -> bool:
-    match one, other:
-        case TcpAddress(), TcpAddress():
-            return one.overlaps(other)
-        case UnixAddress(), UnixAddress():
-            return one.path == other.path
-        case _:
-            return False
 
 
 class File(Declared):
@@ -115,9 +49,9 @@ class File(Declared):
     elsewhere: ClassVar[Mapping[str, str]] = dict.fromkeys(Defaults.model_fields, "it belongs under defaults")
 
     listen: Annotated[
-        tuple[Annotated[Address, _Listener()], ...],
+        tuple[Annotated[Address, Listener()], ...],
         list_of("[127.0.0.1:7411]"),
-        AfterValidator(_apart),
+        apart("listen"),
         Field(
             description="Where gRPC is served: host:port, unix:/path, or a mapping for a socket with a mode, an "
             "owner and a group. Relative paths start from the folder of this file.",
@@ -125,6 +59,19 @@ class File(Declared):
             json_schema_extra={**SOME, "default": [str(address) for address in DEFAULT_LISTEN]},
         ),
     ] = DEFAULT_LISTEN
+    admin: Annotated[
+        tuple[Annotated[Address, Listener()], ...],
+        list_of("[unix:/run/governor/admin.sock]"),
+        OneOrSome(),
+        apart("admin"),
+        AfterValidator(here),
+        Field(
+            description="Where operators are served, apart from everybody else: one address or several, as in listen, "
+            "though none that other machines can reach. Not written: on the unix sockets of listen, or, if it has "
+            "none, on admin.sock in the state folder.",
+            examples=[{"unix": "/run/governor/admin.sock", "mode": "0600"}, ["unix:admin.sock", "127.0.0.1:7413"]],
+        ),
+    ] = ()
     http: Annotated[
         TcpAddress | None,
         TCP_OR_OFF,
@@ -183,6 +130,33 @@ class File(Declared):
             json_schema_extra={"default": str(OnStoreError.REFUSE)},
         ),
     ] = OnStoreError.REFUSE
+    audit: Annotated[
+        Audit | None,
+        AUDIT_OR_OFF,
+        Field(
+            description="The audit trail: a file that says who held what, and what operators did. Without this key "
+            "there is none.",
+            examples=["/var/log/governor/audit.jsonl", "off"],
+        ),
+    ] = None
+    watch: Annotated[
+        bool,
+        ON_OR_OFF,
+        Field(
+            description="Whether this file is read anew when it changes. Without it, SIGHUP or `governor reload` does.",
+            examples=["on", "off"],
+            json_schema_extra={"default": "on"},
+        ),
+    ] = True
+    max_client_series: Annotated[
+        int,
+        whole(0, MAX_CLIENT_SERIES),
+        Field(
+            description="For how many clients there are metrics of their own; all others are shown together, as other.",
+            examples=[100, 0],
+            json_schema_extra={"default": DEFAULT_CLIENT_SERIES},
+        ),
+    ] = DEFAULT_CLIENT_SERIES
     defaults: Annotated[Defaults, Field(description="What holds for every resource that does not say otherwise.")] = (
         Defaults.model_construct()
     )
@@ -212,7 +186,7 @@ class File(Declared):
     def conflicts(cls, node: MappingNode, context: Context) -> Iterable[Conflict]:
         """What no single key can tell: names used twice, more than can be served, one port for two things."""
         yield from _crowded(node, context)
-        yield from _http_taken(node, context)
+        yield from listeners.conflicts(node, context)
 
 
 def _crowded(node: MappingNode, context: Context) -> Iterator[Conflict]:
@@ -242,22 +216,3 @@ def _crowded(node: MappingNode, context: Context) -> Iterator[Conflict]:
             ("pools",),
             f"expected at most {MAX_MEMBERS_IN_ALL} members in all pools together; found {members}",
         )
-
-
-def _http_taken(node: MappingNode, context: Context) -> Iterator[Conflict]:
-    http = given(TCP_OR_OFF, node, "http", context) if "http" in node else DEFAULT_HTTP
-    if http is None:
-        return
-    listen = node.get("listen")
-    addresses: Iterable[Address | None] = DEFAULT_LISTEN
-    if isinstance(listen, ListNode):
-        addresses = (quietly(ADDRESS, item, context) for item in listen)
-    place = _taken(http, addresses)
-    if place is None:
-        return
-    if "http" in node:
-        other = f"listen[{place}]" if "listen" in node else "listen, as it is by default"
-        yield ("http",), f"already taken by {other}: choose another port"
-    else:
-        other = f"http, as it is by default ({DEFAULT_HTTP})"
-        yield ("listen", place), f"already taken by {other}: choose another port"

@@ -26,6 +26,9 @@ from governor.core.kinds.semaphore import SemaphoreSpec
 from governor.core.limit import LimitSpec
 from governor.core.types import MAX_PERMITS
 
+PERMITS: Final = whole_or_unlimited(0, MAX_PERMITS)
+BURST: Final = whole(1, MAX_PERMITS)
+
 
 class Resource(Terms):
     """One resource of whatever kind."""
@@ -51,7 +54,7 @@ class Semaphore(Resource):
 
     permits: Annotated[
         int | None,
-        whole_or_unlimited(0, MAX_PERMITS),
+        PERMITS,
         Field(description="How many permits there are; 0 closes it, unlimited never refuses.", examples=[8]),
     ]
 
@@ -60,7 +63,6 @@ class Semaphore(Resource):
         return SemaphoreSpec(self.permits)
 
 
-_BURST: Final = whole(1, MAX_PERMITS)
 _BURST_WORDS: Final = "How many permits may be spent at once after a quiet time. Not written: the number of the rate."
 
 
@@ -71,11 +73,11 @@ class Window(Declared):
     shorthand: ClassVar[str] = "rate"
 
     rate: Annotated[Rate, RATE, Field(description="Permits per time; 0/s closes it.", examples=["100/s", "10/30s"])]
-    burst: Annotated[int | None, _BURST, Field(description=_BURST_WORDS, examples=[20])] = None
+    burst: Annotated[int | None, BURST, Field(description=_BURST_WORDS, examples=[20])] = None
 
     def spec(self) -> WindowSpec:
         """What the core is told of it."""
-        return _window(self.rate, self.burst)
+        return window(self.rate, self.burst)
 
 
 class RateLimit(Resource):
@@ -97,7 +99,7 @@ class RateLimit(Resource):
             examples=["100/s", "10/30s"],
         ),
     ] = None
-    burst: Annotated[int | None, _BURST, Field(description=_BURST_WORDS, examples=[20])] = None
+    burst: Annotated[int | None, BURST, Field(description=_BURST_WORDS, examples=[20])] = None
     windows: Annotated[
         list[Window],
         list_of("[10/s, 1000/h]"),
@@ -121,10 +123,11 @@ class RateLimit(Resource):
         """Its windows; none for ``unlimited``."""
         if self.windows:
             return RateLimitSpec(tuple(window.spec() for window in self.windows))
-        return RateLimitSpec(() if self.rate is None else (_window(self.rate, self.burst),))
+        return RateLimitSpec(() if self.rate is None else (window(self.rate, self.burst),))
 
 
-def _window(rate: Rate, burst: int | None) -> WindowSpec:
+def window(rate: Rate, burst: int | None) -> WindowSpec:
+    """What the core is told of a rate, and of its burst if one is written."""
     # A rate that is closed for a while keeps its burst in the file, and grants nothing all the same.
     burst = 0 if rate.permits == 0 else burst or rate.permits
     return WindowSpec(rate.permits, rate.period, burst)

@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Final
 
 from governor.address import DEFAULT_MODE, TcpAddress, UnixAddress
+from governor.auditing import Auditing
 from governor.config.load import Config
-from governor.config.units import format_duration
+from governor.config.units import format_duration, format_size
 
 # Everything else that is not about resources holds from the start to the end of a daemon.
-AT_ONCE: Final = frozenset({"drain_timeout"})
+AT_ONCE: Final = frozenset({"drain_timeout", "watch", "max_client_series"})
 
 _LENGTHS: Final = frozenset({"drain_timeout", "restart_grace"})
-_NO_SETTINGS: Final = frozenset({"resources", "source", "hash", "warnings"})
+_NO_SETTINGS: Final = frozenset({"resources", "source", "hash", "variables", "warnings"})
 
 
 @dataclass(slots=True, frozen=True)
@@ -49,17 +50,26 @@ def _text(name: str, value: object) -> str:
         case None:
             return "off"
         case bool():
-            return "true" if value else "false"
+            return "on" if value else "off"
         case int() if name in _LENGTHS:
             return format_duration(value)
+        case int():
+            return str(value)
         case tuple():
             return ", ".join([_text(name, each) for each in value])
         case UnixAddress():
             return _socket(value)
         case TcpAddress() | Path() | StrEnum():
             return str(value)
+        case Auditing():
+            return _audit(value)
         case _:
             raise AssertionError(f"{name}: nobody has said how to write this")
+
+
+def _audit(asked: Auditing) -> str:
+    size = "unlimited" if asked.max_size is None else format_size(asked.max_size)
+    return f"{asked.file} policy {asked.policy} events {asked.events} max_size {size} keep {asked.keep}"
 
 
 def _socket(address: UnixAddress) -> str:

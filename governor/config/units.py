@@ -1,4 +1,4 @@
-"""Lengths of time and rates as operators write them: ``250ms``, ``1h30m``, ``100/s``, ``10/30s``.
+"""Lengths of time, rates and sizes as operators write them: ``250ms``, ``1h30m``, ``100/s``, ``10/30s``, ``100MiB``.
 
 It knows exact integers only: no float ever touches a length of time. Its errors never repeat the text, which may
 be a secret.
@@ -20,10 +20,24 @@ MAX_DURATION: Final[Nanos] = 3650 * DAY
 # From large to small, the order in which a compound such as 1h30m must be written.
 UNITS: Final[dict[str, Nanos]] = {"d": DAY, "h": HOUR, "m": MINUTE, "s": SECOND, "ms": MILLISECOND}
 
+# Bytes. Those of a thousand are what disks are sold in; a bare M or G is read in both ways, so it is not read at all.
+SIZES: Final[dict[str, int]] = {
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+    "TiB": 2**40,
+    "kB": 10**3,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+}
+
 # Longer numbers are not read at all: nothing legal needs them, and reading them takes more than linear time.
 _DIGITS: Final = r"[0-9]{1,20}"
 _PART: Final = re.compile(rf"({_DIGITS})(?:\.({_DIGITS}))?(ms|[dhms])")
 _NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
+_SIZE: Final = re.compile(rf"({_DIGITS})({'|'.join(SIZES)})")
 _RATE: Final = re.compile(rf"({_DIGITS})/(.+)")
 
 # How people write the same things where nobody has told them how.
@@ -127,6 +141,28 @@ def format_rate(rate: Rate) -> str:
         if rate.period == size:
             return f"{rate.permits}/{unit}"
     return f"{rate.permits}/{format_duration(rate.period)}"
+
+
+def parse_size(text: str) -> int:
+    """Reads ``100MiB`` or ``1GB`` as bytes; raises `UnitError`. It sets no upper bound."""
+    if _NUMBER.fullmatch(text):
+        raise UnitError("add a unit (KiB, MiB, GiB or TiB)")
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        spaced = re.search(r"\s", text)
+        raise UnitError("write it without spaces, as in 100MiB" if spaced else _size_hint(text))
+    return int(match[1]) * SIZES[match[2]]
+
+
+def format_size(size: int) -> str:
+    """The shortest text that `parse_size` reads as ``size`` (> 0), a whole number of kB or KiB at least."""
+    return min((f"{size // unit}{name}" for name, unit in SIZES.items() if size % unit == 0), key=len)
+
+
+def _size_hint(text: str) -> str:
+    if re.fullmatch(rf"{_DIGITS}\.{_DIGITS}[A-Za-z]+", text):
+        return "write a whole number of a smaller unit"
+    return "the units are KiB, MiB, GiB and TiB" if re.fullmatch(rf"{_DIGITS}[A-Za-z]+", text) else ""
 
 
 def _hint(text: str, example: str) -> str:

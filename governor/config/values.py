@@ -14,7 +14,7 @@ from governor.address import Address, TcpAddress, UnixAddress, parse, parse_tcp
 from governor.config.accepts import Accepts, Context, HintError, fault
 from governor.config.nodes import Scalar
 from governor.config.problems import spoken
-from governor.config.units import MAX_DURATION, Rate, format_duration, parse_duration, parse_rate
+from governor.config.units import MAX_DURATION, Rate, format_duration, parse_duration, parse_rate, parse_size
 from governor.core.kinds.pool import Order
 from governor.core.types import MAX_PERMITS, MILLISECOND, MIN_LEASE, Nanos
 
@@ -134,6 +134,28 @@ RATE_OR_UNLIMITED: Final = Accepts(
     f"{_RATES}, or unlimited",
     _rate_or_unlimited,
     {"anyOf": [RATE.schema, {"const": UNLIMITED}]},
+    (UNLIMITED,),
+)
+
+# --- sizes --------------------------------------------------------------------------------------------------
+
+_MIN_SIZE: Final = 2**16
+_MAX_SIZE: Final = 2**40
+
+
+def _size_or_unlimited(scalar: Scalar, _: Context) -> int | None:
+    if scalar.text == UNLIMITED:
+        return None
+    size = parse_size(scalar.text)
+    if not _MIN_SIZE <= size <= _MAX_SIZE:
+        raise HintError
+    return size
+
+
+SIZE_OR_UNLIMITED: Final = Accepts(
+    "a size from 64KiB to 1TiB, such as 100MiB, or unlimited",
+    _size_or_unlimited,
+    {"anyOf": [{"type": "string", "pattern": "^[0-9]+(KiB|MiB|GiB|TiB|kB|KB|MB|GB|TB)$"}, {"const": UNLIMITED}]},
     (UNLIMITED,),
 )
 
@@ -267,6 +289,16 @@ def _tcp_or_off(scalar: Scalar, _: Context) -> TcpAddress | None:
     return parse_tcp(scalar.text, example=7412)
 
 
+def _on_or_off(scalar: Scalar, _: Context) -> bool:
+    if scalar.text in {"on", "off"}:
+        return scalar.text == "on"
+    if scalar.text in {"true", "yes"}:
+        raise HintError("write on")
+    if scalar.text in {"false", "no"}:
+        raise HintError("write off")
+    raise HintError
+
+
 _TCP: Final = {"type": "string", "pattern": r"^\S+:[0-9]{1,5}$"}
 PATH: Final = Accepts(f"a path of at most {MAX_TEXT} bytes", _path, {"type": "string", "minLength": 1})
 SOCKET: Final = Accepts("the path of a unix socket, such as /run/governor/governor.sock", _path, PATH.schema)
@@ -278,3 +310,4 @@ ADDRESS: Final = Accepts(
 TCP_OR_OFF: Final = Accepts(
     "an address such as 127.0.0.1:7412, or off", _tcp_or_off, {"anyOf": [_TCP, {"const": "off"}]}
 )
+ON_OR_OFF: Final = Accepts("on or off", _on_or_off, {"enum": ["on", "off"]}, words=("on", "off"))

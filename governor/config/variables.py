@@ -5,7 +5,7 @@ lists or comments. Nobody may show it: it may be a secret.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -21,9 +21,14 @@ class VariableError(ValueError):
 
 @dataclass(slots=True)
 class Variables:
-    """The environment as one file sees it."""
+    """The environment as one file sees it.
+
+    ``only``: which variables it may use of those that are set; None is all. ``used``: which it does use.
+    """
 
     environ: Mapping[str, str]
+    only: Collection[str] | None = None
+    used: set[str] = field(default_factory=set, init=False)
     _left: int = field(default=MAX_FILLED, init=False)
 
     def fill(self, text: str) -> str:
@@ -42,6 +47,11 @@ class Variables:
         value = self.environ.get(name)
         if value is None:
             raise VariableError(f"the environment variable {name} is not set")
+        if self.only is not None and name not in self.only:
+            raise VariableError(
+                f"the config in force does not use the environment variable {name}, so what it would mean is not told"
+            )
+        self.used.add(name)
         if not value.isprintable() and any("\ud800" <= character <= "\udfff" for character in value):
             raise VariableError(f"the environment variable {name} does not hold UTF-8 text")
         self._left -= len(value)

@@ -5,10 +5,12 @@ It knows what happened. It must never know who is told, or how.
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import final
 
 from governor.core.types import Claim, Denial, Ended, EndReason, Grant, LeaseId, Nanos, TicketId
 
 
+@final
 @dataclass(slots=True)
 class Granted:
     """A ticket ended well. ``deadline`` is None when nothing was lent (rate limits only).
@@ -62,6 +64,7 @@ class Queued:
     client: str
 
 
+@final
 @dataclass(slots=True)
 class LeaseEnded:
     """A lease ended, for its one reason. ``left`` is deadline - now: negative for one that expired late."""
@@ -129,6 +132,7 @@ class LeaseResult:
     denial: Denial | None = None
 
 
+@final
 @dataclass(slots=True)
 class Released:
     """The answer to one Release: a result for each id, in the order asked."""
@@ -193,6 +197,7 @@ class OverrideOver:
     resource: str
 
 
+@final
 @dataclass(slots=True)
 class Reconfigured:
     """The new resources are in force; names by what happened to them. ``removed`` ones stay while they are lent."""

@@ -62,8 +62,8 @@ _Seldom = Reconfigure | Restore | Pause | Drain | ReserveIds | Seal | Revoke | S
 # What changes how much there is to lend, and may not do so before what is due by then has happened.
 _NEEDS_ALL: Final = (Reconfigure, SetStanding, SetOverride, Recycle, Quarantine, Readmit)
 
-# How many due things one event makes happen, so that none holds up everybody else for more than a few milliseconds.
-AT_ONCE: Final = 1000
+# How many due things one event makes happen, so that none holds up everybody else for more than a millisecond.
+AT_ONCE: Final = 250
 
 
 class Engine(Looks):

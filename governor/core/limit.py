@@ -22,7 +22,7 @@ class LimitSpec(Protocol):
 
 
 class Limit(Protocol):
-    """The state of one limit. Every ask about it names its instant; no answer changes it but for the last six."""
+    """The state of one limit. Every ask about it names its instant; none changes it but `take` and what follows it."""
 
     # Whether permits come back. What is spent instead makes no lease.
     lends: ClassVar[bool]
@@ -69,6 +69,13 @@ class Limit(Protocol):
 
     def members(self, now: Nanos) -> MemberCounts | None:
         """The states of a pool's members; None for other kinds."""
+        ...
+
+    def matters_until(self, now: Nanos) -> Nanos:
+        """Once it is declared no more, until when it is remembered in case it is again; ``now``: not at all.
+
+        That is of what is not lent; while anything is lent it is there anyway.
+        """
         ...
 
     def take(self, permits: int, now: Nanos) -> tuple[Member, ...]:

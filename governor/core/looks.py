@@ -13,7 +13,7 @@ from governor.core.kinds.rate_limit import RateLimit
 from governor.core.leases import Lease
 from governor.core.lending import Lending
 from governor.core.resource import Remembered, Resource, ResourceSpec
-from governor.core.snapshot import Held, LeaseView, MemberView, Past, WaiterView, WindowView
+from governor.core.snapshot import Held, LeaseView, MemberView, Past, ResourceSnapshot, WaiterView, WindowView
 from governor.core.types import EndReason, LeaseId, Nanos, TicketId
 
 
@@ -54,14 +54,18 @@ class Looks:
         """What a lease was that has ended, if a request id still stands for it; else it need not be remembered."""
         return restart.past(self._lending, lease_id)
 
+    def remembered(self) -> list[str]:
+        """The resources that a restart must know: also removed ones that are lent, or of which too much is spent."""
+        return self._lending.resources.names()
+
     def remember(self, resource: str, *, now: Nanos) -> Remembered | None:
-        """What a restart must know of a resource, also of a removed one; None when there is none."""
-        known = self._named(resource)
+        """What a restart must know of one of those; None of any other."""
+        known = self._lending.resources.remembered(resource)
         return None if known is None else known.remember(now)
 
     def marks(self, resource: str) -> int | None:
-        """Of a resource that there is: another number after any change that must be remembered before its answer."""
-        known = self._named(resource)
+        """Of one of those: another number after any change that must be remembered before its answer."""
+        known = self._lending.resources.remembered(resource)
         return None if known is None else known.limit.marks
 
     def grace(self, lease_id: LeaseId) -> Nanos | None:
@@ -76,11 +80,16 @@ class Looks:
 
     # --- what operators see ---------------------------------------------------------------------------------
 
+    def resource(self, name: str, *, now: Nanos) -> ResourceSnapshot | None:
+        """The numbers of one, at this instant; None when there is none."""
+        known = self._named(name)
+        return None if known is None else known.snapshot(now)
+
     def lease_ids(self, resource: str | None) -> list[LeaseId]:
         """The live leases that something is lent under, of one resource or all; rising."""
         leases = self._lending.leases
         if resource is None:
-            return sorted([lease.id for lease in leases])
+            return leases.ids()
         known = self._named(resource)
         if known is None or not known.leases:
             return []

@@ -5,10 +5,14 @@ It knows what a new declaration changes and what time alone will change. It must
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from governor.core.agenda import Agenda
 from governor.core.resource import Override, Resource, ResourceSpec
 from governor.core.types import Nanos
+
+# As many as one config may declare.
+MAX_FADING: Final = 2_000
 
 
 @dataclass(slots=True, frozen=True)
@@ -27,7 +31,7 @@ class Resources:
     below all others: of one instant it comes first, for at that instant the declared limit is in force.
     """
 
-    __slots__ = ("_agenda", "_by_agenda_key", "_by_name", "_next_key", "get")
+    __slots__ = ("_agenda", "_by_agenda_key", "_by_name", "_fading", "_next_key", "get")
 
     def __init__(self, agenda: Agenda, first_key: int) -> None:
         self._by_name: dict[tuple[str, str], Resource] = {}
@@ -36,6 +40,8 @@ class Resources:
         self._by_agenda_key: dict[int, Resource] = {}
         self._next_key = first_key
         self._agenda = agenda
+        # Neither declared nor lent, but spent: two reloads, there and back, must not refill a rate limit.
+        self._fading: dict[str, Resource] = {}
 
     def __iter__(self) -> Iterator[Resource]:
         return iter(self._by_name.values())
@@ -87,9 +93,7 @@ class Resources:
                 gone.append(resource)
                 resource = None
             if resource is None:
-                resource = Resource(spec, self._next_key, now)
-                self._by_agenda_key[self._next_key] = resource
-                self._next_key += 1
+                resource = self._new(spec, now)
                 added.append(resource)
             elif resource.removed:
                 resource.redeclare(spec, now)
@@ -107,7 +111,37 @@ class Resources:
             # Also one of another kind now, whose name another has: nothing that was said of it is said of that one.
             self.override(resource, None, now)
             resource.remove()
+        self._fade([resource for resource in gone if not resource.leases], now)
         return Change(tuple(added), tuple(changed), tuple(gone))
+
+    def _new(self, spec: ResourceSpec, now: Nanos) -> Resource:
+        """Idle, unless too much is spent of it since it was declared before: then it goes on from there."""
+        resource = self._fading.get(spec.name)
+        if resource is not None and resource.spec.kind == spec.kind:
+            del self._fading[spec.name]
+            resource.agenda_key = self._next_key
+            resource.redeclare(spec, now)
+        else:
+            resource = Resource(spec, self._next_key, now)
+        self._by_agenda_key[self._next_key] = resource
+        self._next_key += 1
+        return resource
+
+    def _fade(self, gone: list[Resource], now: Nanos) -> None:
+        """Remember these until what they have spent is back; of too many, those for which that takes longest."""
+        self._fading.update({resource.spec.name: resource for resource in gone})
+        until = {name: resource.limit.matters_until(now) for name, resource in self._fading.items()}
+        names = sorted([name for name, at in until.items() if at > now], key=lambda name: until[name])
+        self._fading = {name: self._fading[name] for name in names[-MAX_FADING:]}
+
+    def names(self) -> list[str]:
+        """Of all that a restart must know, those that are neither declared nor lent, but spent, among them."""
+        present = [resource.spec.name for resource in self]
+        return [*present, *[name for name in self._fading if (name, "") not in self._by_name]]
+
+    def remembered(self, name: str) -> Resource | None:
+        """One of those. Of two of one name, which are of different kinds, the one that is declared."""
+        return self.get((name, "")) or self._fading.get(name)
 
     def retire(self, resource: Resource) -> None:
         """Forget one that is no longer declared, lent or waited for."""

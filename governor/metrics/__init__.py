@@ -2,19 +2,20 @@
 
 It knows the engine's effects and snapshots, and what it is told of the loop and the config. It must never
 decide anything. Its size is bounded by the config: there are series for each declared resource and each of a
-closed set of outcomes, and none for anything that a client may name.
+closed set of outcomes, and for so many clients by name as the config says, whatever names they choose.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, exposition
 from prometheus_client.openmetrics import exposition as openmetrics
 
+from governor.clock import LoopClock
 from governor.core.effects import Effect
 from governor.core.snapshot import Snapshot
-from governor.core.types import Nanos
+from governor.core.types import EndReason, Nanos
 from governor.metrics.page import ConfigFacts, DaemonFacts, Facts, lines
 from governor.metrics.tally import LAGS, WRITES, Histogram, Tallies
 from governor.metrics.text import Format, chunks, negotiate
@@ -33,9 +34,12 @@ class Page:
 class Metrics:
     """What has been counted since the start, and the page that shows it beside the present state."""
 
-    def __init__(self, snapshot: Callable[[], Snapshot], *, version: str) -> None:
+    def __init__(
+        self, snapshot: Callable[[], Snapshot], *, version: str, now: Callable[[], Nanos] = LoopClock.now
+    ) -> None:
         """``snapshot`` is asked at once, after each reload and at each scrape: what exists and how it is."""
         self._snapshot = snapshot
+        self._now = now
         self._version = version
         self._tallies = Tallies(snapshot)
         self._loop_lag = Histogram(LAGS)
@@ -43,6 +47,7 @@ class Metrics:
         self._writes = Histogram(WRITES)
         self._write_errors = 0
         self._writable = True
+        self._audit_dropped = self._audit_write_errors = 0
         self._config = ConfigFacts()
         # The process, its garbage collector and its Python, as every Prometheus client in Python shows them.
         self._process = CollectorRegistry()
@@ -53,6 +58,14 @@ class Metrics:
     def observe(self, effects: Sequence[Effect]) -> None:
         """Count the effects of one step of the engine."""
         self._tallies.observe(effects)
+
+    def restored(self, clients: Iterable[str]) -> None:
+        """Leases live on from before the start: each client's name, once for each."""
+        self._tallies.clients.restored(clients)
+
+    def show_clients(self, limit: int) -> None:
+        """From now on, series for so many clients by name, and one for all others."""
+        self._tallies.clients.limit(limit, self._now())
 
     def loop_lag(self, late: Nanos) -> None:
         """The engine was woken this much later than it asked to be; a hair too early is in time."""
@@ -74,6 +87,14 @@ class Metrics:
         """Whether they can be, as far as is known."""
         self._writable = writable
 
+    def audit_dropped(self, lines: int) -> None:
+        """So many lines did not get into the audit file."""
+        self._audit_dropped += lines
+
+    def audit_failed(self) -> None:
+        """The audit file could not be written, begun anew or opened anew; from the one thread that does."""
+        self._audit_write_errors += 1
+
     def config_loaded(self, digest: str, at_unix_seconds: float) -> None:
         """The config with this hash is in force since then."""
         self._config = ConfigFacts(digest, at_unix_seconds, last_successful=True)
@@ -82,11 +103,23 @@ class Metrics:
         """A config was refused; what was in force before stays so."""
         self._config = replace(self._config, last_successful=False)
 
+    def lost(self, reason: EndReason) -> int:
+        """How many leases ended so since the start; of those that were given back, none."""
+        return self._tallies.lost[reason]
+
     def facts(self) -> Facts:
         """All that a page shows, as of now: the one part of a page that is made in one go."""
         snapshot = self._snapshot()
         self._tallies.follow(snapshot)
-        daemon = DaemonFacts(self._paused, self._writes.copy(), self._write_errors, self._writable)
+        self._tallies.clients.tend(self._now())
+        daemon = DaemonFacts(
+            self._paused,
+            self._writes.copy(),
+            self._write_errors,
+            self._writable,
+            self._audit_dropped,
+            self._audit_write_errors,
+        )
         return Facts(snapshot, self._tallies.copy(), self._loop_lag.copy(), daemon, self._config, self._version)
 
     def page(self, accept: str = "", facts: Facts | None = None) -> Page:

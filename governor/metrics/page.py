@@ -14,9 +14,10 @@ from typing import Final
 
 from governor.core.effects import LeaseState
 from governor.core.snapshot import ResourceSnapshot, Snapshot
-from governor.core.types import SECOND, EndReason, Nanos, Reason
+from governor.core.types import SECOND, EndReason, Nanos, Reason, Standing
 from governor.metrics import families
-from governor.metrics.tally import ABANDONED, GRANTED, REPEATED, Histogram, Tallies, Tally
+from governor.metrics.clients import ClientTally
+from governor.metrics.tally import ABANDONED, GRANTED, REPEATED, Counted, Histogram, Tally
 from governor.metrics.text import Family, Format, histogram, labels, sample
 
 # Shown from the start, at 0: an alert on the rate of an outcome needs to see its first increase. All others
@@ -49,12 +50,14 @@ class ConfigFacts:
 
 @dataclass(slots=True, frozen=True)
 class DaemonFacts:
-    """What has happened to the daemon itself: how long it was paused, and how writing its state went."""
+    """What has happened to the daemon itself: how long it was paused, how its writing went."""
 
     paused: Nanos
     writes: Histogram
     write_errors: int
     writable: bool
+    audit_dropped: int
+    audit_write_errors: int
 
 
 @dataclass(slots=True, frozen=True)
@@ -62,7 +65,7 @@ class Facts:
     """Everything on one page, as it was at one instant."""
 
     snapshot: Snapshot
-    tallies: Tallies
+    tallies: Counted
     loop_lag: Histogram
     daemon: DaemonFacts
     config: ConfigFacts
@@ -98,6 +101,7 @@ def lines(facts: Facts, form: Format) -> Iterator[str]:
                 yield sample(families.POOL_MEMBERS.name, f'{row.labels},state="{state}"', count)
     yield from _tickets(rows, form)
     yield from _leases(rows, form)
+    yield from _clients(facts.tallies.clients, form)
 
 
 def _about_the_daemon(facts: Facts, form: Format) -> Iterator[str]:
@@ -113,8 +117,8 @@ def _about_the_daemon(facts: Facts, form: Format) -> Iterator[str]:
     yield families.CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP.header(form)
     if config.loaded_at is not None:
         yield sample(families.CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP.name, "", config.loaded_at)
-    yield families.DRAINING.header(form)
-    yield sample(families.DRAINING.name, "", int(facts.snapshot.draining))
+    yield families.DAEMON_DRAINING.header(form)
+    yield sample(families.DAEMON_DRAINING.name, "", int(facts.snapshot.draining))
     yield families.EVENT_LOOP_LAG.header(form)
     yield from histogram(families.EVENT_LOOP_LAG.name, "", facts.loop_lag)
     daemon = facts.daemon
@@ -122,6 +126,8 @@ def _about_the_daemon(facts: Facts, form: Format) -> Iterator[str]:
         (families.PAUSES, daemon.paused / SECOND),
         (families.STORE_ERRORS, daemon.write_errors),
         (families.STORE_WRITABLE, int(daemon.writable)),
+        (families.AUDIT_DROPPED, daemon.audit_dropped),
+        (families.AUDIT_WRITE_ERRORS, daemon.audit_write_errors),
     )
     for family, number in numbers:
         yield family.header(form)
@@ -151,6 +157,18 @@ def _leases(rows: list[_Row], form: Format) -> Iterator[str]:
         yield family.header(form)
         for row in lending:
             yield from histogram(family.name, row.labels, counts(row.tally))
+
+
+def _clients(clients: Mapping[str, ClientTally], form: Format) -> Iterator[str]:
+    rows = [(labels(client=name), tally) for name, tally in clients.items()]
+    for family, value in _OF_CLIENTS:
+        yield family.header(form)
+        for pairs, tally in rows:
+            yield sample(family.name, pairs, value(tally))
+    acquires = [(pairs, {GRANTED: tally.granted} | tally.outcomes) for pairs, tally in rows]
+    yield from _by("outcome", families.CLIENT_ACQUIRES, (GRANTED, ABANDONED), acquires, form)
+    ends = [(pairs, {EndReason.RELEASED: tally.released} | tally.ends) for pairs, tally in rows]
+    yield from _by("reason", families.CLIENT_LEASE_ENDS, _ENDS, ends, form)
 
 
 def _by(
@@ -185,6 +203,14 @@ _GAUGES: Final[tuple[tuple[Family, Callable[[_Row], float | None]], ...]] = (
     (families.WAITERS, lambda row: row.now.waiters),
     (families.WAITERS_LIMIT, lambda row: row.now.max_waiters),
     (families.OLDEST_WAITER, lambda row: (row.now.oldest_wait or 0) / SECOND),
+    (families.PAUSED, lambda row: int(row.now.standing is Standing.PAUSED)),
+    (families.DRAINING, lambda row: int(row.now.standing is Standing.DRAINING)),
+    (families.OVERRIDDEN, lambda row: int(row.now.override is not None)),
+)
+_OF_CLIENTS: Final[tuple[tuple[Family, Callable[[ClientTally], float]], ...]] = (
+    (families.CLIENT_LEASES, lambda tally: tally.leases),
+    (families.CLIENT_WAIT, lambda tally: tally.waited / SECOND),
+    (families.CLIENT_HOLD, lambda tally: tally.held / SECOND),
 )
 _LEASE_HISTOGRAMS: Final[tuple[tuple[Family, Callable[[Tally], Histogram]], ...]] = (
     (families.HOLD, lambda tally: tally.hold),

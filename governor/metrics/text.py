@@ -49,6 +49,7 @@ class Family:
 
     name: str
     type: Literal["counter", "gauge", "histogram", "info"]
+    labels: tuple[str, ...]
     help: str
 
     def header(self, form: Format) -> str:

@@ -30,13 +30,15 @@ _Answers = AsyncIterator[reflection_pb2.ServerReflectionResponse]
 
 
 class Health:
-    """One answer for the server as a whole ("") and for each named service.
+    """One answer for the server as a whole ("") and for each named service; the ``steady`` ones serve until the stop.
 
     Not the library's servicer: nothing ends the streams of its Watch, and its setters have to be awaited.
     """
 
-    def __init__(self, services: tuple[str, ...]) -> None:
-        self._services = frozenset(("", *services))
+    def __init__(self, services: tuple[str, ...], steady: tuple[str, ...] = ()) -> None:
+        self._services = frozenset(("", *services, *steady))
+        # Not those of which it is never a question.
+        self._steady = frozenset(steady) if services else self._services
         self._serving = False
         self._stopping = False
         self._changed = asyncio.Event()
@@ -95,7 +97,8 @@ class Health:
     def _answer(self, service: str) -> _Status:
         if service not in self._services:
             return _Status(status=_Status.SERVICE_UNKNOWN)
-        return _Status(status=_Status.SERVING if self._serving else _Status.NOT_SERVING)
+        serving = self._serving or (service in self._steady and not self._stopping)
+        return _Status(status=_Status.SERVING if serving else _Status.NOT_SERVING)
 
     def _notify(self) -> None:
         # A fresh event for each change: whoever waits has the old one, and none can miss a change between.

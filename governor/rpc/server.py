@@ -4,10 +4,12 @@ It knows sockets and streams. It must never know what a permit is; and it stops 
 wants to drain has drained before.
 """
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from typing import Final, assert_never
 
+import grpc
 from grpc import aio
 
 from governor.address import Address, TcpAddress, UnixAddress
@@ -15,6 +17,7 @@ from governor.clock import Clock
 from governor.core.types import Nanos
 from governor.descriptors import connections_each
 from governor.driver import Driver
+from governor.rpc.admin import ADMIN, AdminService, Desk, Where, anybody, nobody, unix_only
 from governor.rpc.bind import UnixSocket, bind_tcp
 from governor.rpc.companions import Health, Reflection
 from governor.rpc.servicer import SERVICE, GovernorServicer
@@ -51,28 +54,78 @@ OPTIONS: Final[tuple[tuple[str, int], ...]] = (
 )
 
 
-class GrpcServer:
-    """A server that is bound and answers. ``addresses``: where, with real port numbers."""
+class _Place:
+    """One server of gRPC, at some addresses, with its companions. ``addresses``: where, once it is bound."""
 
-    def __init__(
-        self,
-        server: aio.Server,
-        addresses: tuple[Address, ...],
-        sockets: Sequence[UnixSocket],
-        health: Health,
-        reflection: Reflection,
-        sessions: SessionService,
-    ) -> None:
-        self.addresses = addresses
-        self._server = server
-        self._sockets = sockets
-        self._health = health
-        self._reflection = reflection
+    def __init__(self, listen: Sequence[Address], connections: int, health: Health, services: tuple[str, ...]) -> None:
+        """``connections``: how many at each address. ``services``: those that it lists."""
+        self.health = health
+        self.addresses: tuple[Address, ...] = ()
+        self._listen = listen
+        self._reflection = Reflection(services)
+        self._sockets: list[UnixSocket] = []
+        self._server = aio.server(options=(*OPTIONS, ("grpc.max_allowed_incoming_connections", connections)))
+        self.add(health.handlers(), *self._reflection.handlers())
+
+    def add(self, *handlers: grpc.GenericRpcHandler) -> None:
+        """Have these answered as well; before it is bound."""
+        self._server.add_generic_rpc_handlers(handlers)
+
+    async def bind(self) -> None:
+        """Bind all of its addresses; raises `BindError`."""
+        for address in self._listen:
+            match address:
+                case UnixAddress():
+                    socket = UnixSocket(address)
+                    self._sockets.append(socket)
+                    socket.bind(self._server)
+                    self.addresses += (address,)
+                case TcpAddress():
+                    self.addresses += (await bind_tcp(self._server, address),)
+                case _:
+                    assert_never(address)
+
+    async def start(self) -> None:
+        """Answer; raises `BindError` if a socket cannot be put in its place."""
+        await self._server.start()
+        for socket in self._sockets:
+            socket.publish()
+
+    async def undo(self) -> None:
+        """Leave no trace of a start that has failed, at whatever point."""
+        # A server that was bound and never started keeps its ports, whatever is done to it.
+        await self._server.start()
+        await self._server.stop(None)
+        self.withdraw()
+
+    def hang_up(self) -> None:
+        """End the streams of its companions."""
+        self.health.stop()
+        self._reflection.stop()
+
+    async def stop(self, grace: float) -> None:
+        """Refuse new calls now, and give running ones ``grace`` seconds; safe twice."""
+        await self._server.stop(grace)
+
+    def withdraw(self) -> None:
+        """Remove its sockets; safe twice."""
+        for socket in self._sockets:
+            socket.withdraw()
+
+
+class GrpcServer:
+    """A server that is bound and answers. ``addresses``: where, with real port numbers; ``admin``: where operators."""
+
+    def __init__(self, places: Sequence[_Place], sessions: SessionService, admin: AdminService | None) -> None:
+        self.addresses = places[0].addresses
+        self.admin = () if admin is None else admin.places
+        self._places = places
         self._sessions = sessions
+        self._admin = admin
 
     def set_serving(self, serving: bool) -> None:  # noqa: FBT001 - the one thing it sets
         """What the health service says of the server as a whole and of Governor; not serving until told."""
-        self._health.set_serving(serving)
+        self._places[0].health.set_serving(serving)
 
     def drain(self) -> None:
         """Tells every session that the daemon is about to end; all calls go on."""
@@ -80,51 +133,62 @@ class GrpcServer:
 
     async def stop(self, grace: float) -> None:
         """Refuses new calls now, gives running ones ``grace`` seconds, then removes the sockets; safe twice."""
-        self._health.stop()
-        self._reflection.stop()
+        for place in self._places:
+            place.hang_up()
+        if self._admin is not None:
+            self._admin.stop()
         self._sessions.stop()
-        await self._server.stop(grace)
+        await asyncio.gather(*(place.stop(grace) for place in self._places))
         self._sessions.close()
-        for socket in self._sockets:
-            socket.withdraw()
+        for place in self._places:
+            place.withdraw()
 
 
-async def serve(driver: Driver, clock: Clock, listen: Sequence[Address], *, restart_grace: Nanos = 0) -> GrpcServer:
+async def serve(
+    driver: Driver, clock: Clock, listen: Sequence[Address], *, restart_grace: Nanos = 0, desk: Desk | None = None
+) -> GrpcServer:
     """Binds all of ``listen``, or none and raises `BindError`; when it returns, clients can call.
 
-    ``restart_grace``: what sessions are promised should this process die; 0 is nothing.
+    ``restart_grace``: what sessions are promised should this process die; 0 is nothing. ``desk``: for operators; with
+    None they are not served.
     """
     _quieten()
-    health, reflection, sessions = Health((SERVICE,)), Reflection((SERVICE,)), SessionService(driver, restart_grace)
-    server = aio.server(options=(*OPTIONS, ("grpc.max_allowed_incoming_connections", _connections_each(listen))))
-    server.add_generic_rpc_handlers(
-        (GovernorServicer(driver, clock, sessions).handlers(), health.handlers(), *reflection.handlers())
+    sessions = SessionService(driver, restart_grace)
+    governor = GovernorServicer(driver, clock, sessions, None if desk is None else desk.config)
+    own = () if desk is None else desk.where.own
+    connections = _connections_each((*listen, *own))
+    shared = desk is not None and desk.where == Where()
+    main = _Place(
+        listen,
+        connections,
+        Health((SERVICE,), (ADMIN,) if shared else ()),
+        (SERVICE, ADMIN) if shared else (SERVICE,),
     )
-    sockets: list[UnixSocket] = []
-    addresses: list[Address] = []
+    main.add(governor.handlers())
+    places = [main]
+    admin = None
+    if desk is not None:
+        admin = AdminService(driver, clock, sessions, desk)
+        main.add(admin.handlers(unix_only if shared else nobody))
+    if own and admin is not None:
+        apart = _Place(own, connections, Health((), (ADMIN,)), (ADMIN,))
+        apart.add(admin.handlers(anybody))
+        places.append(apart)
     try:
-        for address in listen:
-            match address:
-                case UnixAddress():
-                    socket = UnixSocket(address)
-                    sockets.append(socket)
-                    socket.bind(server)
-                    addresses.append(address)
-                case TcpAddress():
-                    addresses.append(await bind_tcp(server, address))
-                case _:
-                    assert_never(address)
-        await server.start()
-        for socket in sockets:
-            socket.publish()
+        for place in places:
+            await place.bind()
+        if admin is not None:
+            # Before anybody can ask.
+            admin.addresses = main.addresses
+            sockets = tuple(address for address in main.addresses if isinstance(address, UnixAddress))
+            admin.places = sockets if shared else places[-1].addresses if own else ()
+        for place in places:
+            await place.start()
     except BaseException:
-        # A server that was bound and never started keeps its ports, whatever is done to it.
-        await server.start()
-        await server.stop(None)
-        for socket in sockets:
-            socket.withdraw()
+        for place in places:
+            await place.undo()
         raise
-    return GrpcServer(server, tuple(addresses), sockets, health, reflection, sessions)
+    return GrpcServer(places, sessions, admin)
 
 
 def _connections_each(listen: Sequence[Address]) -> int:

@@ -5,20 +5,20 @@ a permit is decided.
 """
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, assert_never
 
 import grpc
 from google.protobuf.message import DecodeError
-from grpc import aio
 
 from governor.clock import Clock
+from governor.config import ConfigState
 from governor.core.effects import Denied, Granted, LeaseResult, LeaseState, Queued
 from governor.core.types import SECOND, Denial, Nanos, Reason, TicketId
 from governor.driver import Driver
 from governor.rpc import status, translate
 from governor.rpc.asks import Asks
+from governor.rpc.calls import Answer, Context, Method, unary
 from governor.rpc.delivery import Delivery
 from governor.rpc.gathering import Gathering
 from governor.rpc.reading import Reading
@@ -28,13 +28,6 @@ from governor.v1 import governor_pb2 as pb
 
 SERVICE: Final = pb.DESCRIPTOR.services_by_name["Governor"].full_name
 
-# Raw messages in and out: a handler that parses for itself can answer what cannot be parsed, where grpc.aio would
-# say UNKNOWN; and one that serializes for itself can take a grant back when that fails.
-Context = aio.ServicerContext[bytes, bytes]
-Answer = bytes | status.Refusal
-# Synchronous unless there is something to wait for: a coroutine for each call would cost each call.
-Method = Callable[[bytes, Context], Answer | Awaitable[Answer]]
-
 # A call's wait ends a little before its deadline: the answer then says what the matter was, where DEADLINE_EXCEEDED
 # would not, and no grant is made that nobody stays to receive. The deadline we see is later than the caller's: gRPC
 # rounds it up by as much as 1 % on the wire, and sends one from before again if that is at most 3 % longer. The rest
@@ -43,14 +36,16 @@ _WIRE_SHARE: Final = 0.04
 _ANSWER_SECONDS: Final = 0.02
 _ANSWER_SHARE: Final = 0.1
 
-_LOG = logging.getLogger(__name__)
-
 
 class GovernorServicer:
     """Answers the calls of one daemon."""
 
-    def __init__(self, driver: Driver, clock: Clock, sessions: SessionService) -> None:
+    def __init__(
+        self, driver: Driver, clock: Clock, sessions: SessionService, config: Callable[[], ConfigState] | None = None
+    ) -> None:
+        """``config``: which one is in force, if that is to be told."""
         self._sessions = sessions
+        self._config = config
         self._driver = driver
         self._clock = clock
         self._delivery = Delivery(driver.abandon)
@@ -67,7 +62,7 @@ class GovernorServicer:
             "ListResources": self._list_resources,
         }
         reading = Reading()
-        handlers = {name: _handler(name, method, reading) for name, method in methods.items()}
+        handlers = {name: unary(name, method, reading) for name, method in methods.items()}
         return grpc.method_handlers_generic_handler(SERVICE, handlers | {"Session": self._sessions.handler()})
 
     def _acquire(self, raw: bytes, context: Context) -> Answer | Awaitable[Answer]:
@@ -167,7 +162,8 @@ class GovernorServicer:
             pb.ListResourcesRequest.FromString(raw)
         except DecodeError:
             return status.refusal(translate.undecodable(pb.ListResourcesRequest))
-        return translate.resources(self._driver.snapshot()).SerializeToString()
+        config = None if self._config is None else translate.config_state(self._config())
+        return translate.resources(self._driver.snapshot(), self._clock.now(), config).SerializeToString()
 
 
 async def _after(recorded: Awaitable[bool], reply: bytes) -> Answer:
@@ -201,31 +197,3 @@ def _refused(results: tuple[LeaseResult, ...]) -> status.Refusal | None:
         case _:
             assert_never(result.state)
     return status.refusal(denial, lease=result.lease)
-
-
-def _handler(name: str, method: Method, reading: Reading) -> "grpc.RpcMethodHandler[bytes, bytes]":
-    async def answer(_requests: object, context: Context) -> bytes:
-        try:
-            raw = await reading.message(context)
-            made = method(raw, context) if raw is not None else status.refusal(translate.NO_MESSAGE)
-            answer = made if isinstance(made, (bytes, status.Refusal)) else await made
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise  # the caller is gone, or gRPC cuts the call off: there is nobody to answer
-            # Something we waited for was cancelled under us. Let out, this would leave a living caller hanging
-            # until its deadline: grpc.aio takes it for the caller's own doing and sends nothing.
-            _LOG.exception("%s: cancelled from within", name)
-            answer = status.FAULT
-        except aio.BaseError:
-            raise  # the transport's own: the call or the server has ended, and must not be touched any more
-        except Exception:  # noqa: BLE001 - the caller is answered and the log has all of it
-            _LOG.exception("%s failed", name)
-            answer = status.FAULT
-        if isinstance(answer, status.Refusal):
-            await context.abort(answer.code, answer.message, answer.metadata)
-        return answer
-
-    # All methods are unary. Served as if requests were a stream, since that lets us do the reading: grpc.aio leaves a
-    # unary call that came without its message open for ever, unanswered, and every stop waits for it.
-    return grpc.stream_unary_rpc_method_handler(answer)

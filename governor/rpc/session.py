@@ -57,7 +57,7 @@ _AGAIN: Final = status.refusal(Malformed("hello", "nothing: it is only in the fi
 
 
 class SessionService:
-    """The session streams of one server."""
+    """The session streams of one server. ``start``: another with each start of the daemon."""
 
     def __init__(self, driver: Driver, restart_grace: Nanos = 0) -> None:
         """``restart_grace``: what clients are promised should the daemon die; 0 is nothing."""
@@ -65,11 +65,11 @@ class SessionService:
         self._restart_grace = restart_grace
         self._process = process.this() if restart_grace else None
         self._answers = Answers(driver.grace)
-        self._sessions = Sessions(driver, reconfigured=self._answers.forget)
+        self.sessions = Sessions(driver, reconfigured=self._answers.forget)
         self._asks = requests.Asks()
         self._reading = Reading()
         self._streams: set[Stream] = set()
-        self._start = secrets.token_hex(8)
+        self.start = secrets.token_hex(8)
         self._draining = False
         self._stopping = False
 
@@ -92,7 +92,7 @@ class SessionService:
 
     def close(self) -> None:
         """After the last stream: see nothing more of what happens; safe twice."""
-        self._sessions.close()
+        self.sessions.close()
 
     async def serve(self, _requests: object, context: Context) -> None:
         """One stream; not meant to be called by anybody but a server, or what stands in for one."""
@@ -130,7 +130,7 @@ class SessionService:
         hello = requests.hello(request)
         if isinstance(hello, Denial):
             return status.refusal(hello)
-        session, resumed = self._sessions.of(hello)
+        session, resumed = self.sessions.of(hello)
         stream = Stream(session, self._asks, self._answers, self._driver)
         stream.outbox.say(self._welcome(session, resumed=resumed))
         try:
@@ -143,7 +143,7 @@ class SessionService:
         welcome = pb.Welcome(
             session=session.id,
             resumed=resumed,
-            start=self._start,
+            start=self.start,
             version=__version__,
             limits=pb.SessionLimits(message_bytes=MESSAGE_BYTES, waiting=MAX_WAITING, unread=outbox.MAX_UNREAD),
         )

@@ -3,8 +3,9 @@
 It knows the one table from reasons to answers. It must never know which call was refused, or decide to refuse one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 from google.protobuf.duration_pb2 import Duration
@@ -23,6 +24,20 @@ PUSHBACK_KEY: Final = "grpc-retry-pushback-ms"
 # Names come from clients; a sentence, and the headers it travels in, stay short whatever they sent.
 _MAX_SHOWN: Final = 200
 _MAX_PUSHBACK_MS: Final = 2**31 - 1
+
+
+class Hindrance(StrEnum):
+    """Why an operator's call is not carried out, where it is for no reason that an ask can be refused for."""
+
+    ADMIN_ELSEWHERE = "admin_elsewhere"
+    ADMIN_NOWHERE = "admin_nowhere"
+    UNKNOWN_SESSION = "unknown_session"
+    UNKNOWN_MEMBER = "unknown_member"
+    NOT_A_POOL = "not_a_pool"
+    A_POOL = "a_pool"
+    OTHER_KIND = "other_kind"
+    REMOVED = "removed"
+    BUSY = "busy"
 
 
 @dataclass(slots=True, frozen=True)
@@ -102,6 +117,44 @@ TABLE: Final[dict[Reason, Row]] = {
     ),
 }
 
+# The words of each are the facts that it is refused with.
+HINDRANCES: Final[dict[Hindrance, Row]] = {
+    Hindrance.ADMIN_ELSEWHERE: Row(
+        StatusCode.PERMISSION_DENIED, "governor.v1.Admin: operators are served at {admin} alone; call it there"
+    ),
+    Hindrance.ADMIN_NOWHERE: Row(
+        StatusCode.PERMISSION_DENIED, "governor.v1.Admin: operators are served nowhere: {reason}"
+    ),
+    Hindrance.UNKNOWN_SESSION: Row(
+        StatusCode.NOT_FOUND, "{session}: no such session; it has ended, or never was: see who is there"
+    ),
+    Hindrance.UNKNOWN_MEMBER: Row(
+        StatusCode.NOT_FOUND, "{resource}: it has no member {member}; see its members, and correct the name"
+    ),
+    Hindrance.NOT_A_POOL: Row(
+        StatusCode.FAILED_PRECONDITION, "{resource}: it has no members, as it is no pool; name a pool"
+    ),
+    Hindrance.A_POOL: Row(
+        StatusCode.FAILED_PRECONDITION,
+        "{resource}: a pool has the members that the config declares; quarantine some of them, or change the config",
+    ),
+    Hindrance.OTHER_KIND: Row(
+        StatusCode.FAILED_PRECONDITION, "{resource}: it is of another kind; look at it, and set what it has"
+    ),
+    Hindrance.REMOVED: Row(
+        StatusCode.FAILED_PRECONDITION,
+        "{resource}: no longer declared, and gone with its last lease; declare it anew, or revoke its leases",
+    ),
+    Hindrance.BUSY: Row(
+        StatusCode.RESOURCE_EXHAUSTED,
+        "governor: {most} {what} already, which is as many as may; try again in 1s",
+        retry=SECOND,
+    ),
+}
+
+# What the subject of a NOT_FOUND is called, by the fact that names it.
+_TYPES: Final = {"session": "governor.v1.Session", "member": "governor.v1.Member"}
+
 _NOT_YOURS: Final = "what it held is no longer yours: acquire again"
 _ENDED: Final[dict[EndReason, str]] = {
     EndReason.RELEASED: f"released {{ago}} ago; {_NOT_YOURS}",
@@ -128,19 +181,35 @@ FAULT: Final = Refusal(
     (),
 )
 
+STOPPING: Final = Refusal(StatusCode.UNAVAILABLE, "governor: stopping; call again when it is back", ())
+
 
 def refusal(denial: Denial, *, lease: LeaseId | None = None, waited: Nanos = 0) -> Refusal:
     """The answer to whoever was refused; ``lease`` is the one it is about, ``waited`` the time spent in line."""
     row = TABLE[denial.reason]
     retry = retry_after(denial)
     message = sentence(denial, lease=lease, waited=waited)
-    status = status_pb2.Status(code=row.code.value[0], message=message)
-    for detail in _details(row, denial, message, retry, lease):
+    return _refusal(row.code, message, _details(row, denial, message, lease), retry)
+
+
+def hindered(hindrance: Hindrance, **facts: object) -> Refusal:
+    """The answer to an operator whose call cannot be carried out; ``facts`` are the words of the row."""
+    row = HINDRANCES[hindrance]
+    said = {name: shown(str(fact)) for name, fact in facts.items()}
+    message = row.sentence.format_map(said)
+    return _refusal(row.code, message, _hindrance(row, hindrance, message, said), row.retry)
+
+
+def _refusal(code: StatusCode, message: str, details: Iterator[Message], retry: Nanos | None) -> Refusal:
+    status = status_pb2.Status(code=code.value[0], message=message)
+    for detail in details:
         status.details.add().Pack(detail)
-    metadata: tuple[tuple[str, str | bytes], ...] = ((DETAILS_KEY, status.SerializeToString()),)
+    metadata: tuple[tuple[str, str | bytes], ...] = ()
     if retry is not None:
-        metadata += ((PUSHBACK_KEY, str(min(_MAX_PUSHBACK_MS, rounded_up(retry, MILLISECOND)))),)
-    return Refusal(row.code, message, metadata)
+        seconds, nanos = divmod(retry, SECOND)
+        status.details.add().Pack(error_details_pb2.RetryInfo(retry_delay=Duration(seconds=seconds, nanos=nanos)))
+        metadata = ((PUSHBACK_KEY, str(min(_MAX_PUSHBACK_MS, rounded_up(retry, MILLISECOND)))),)
+    return Refusal(code, message, ((DETAILS_KEY, status.SerializeToString()), *metadata))
 
 
 def sentence(denial: Denial, *, lease: LeaseId | None = None, waited: Nanos = 0) -> str:
@@ -181,7 +250,22 @@ def _longer(row: Row, denial: Denial) -> str:
     return f"raise its max_wait of {span(denial.longest)}" if denial.longest else "raise its max_wait"
 
 
-def _details(row: Row, denial: Denial, message: str, retry: Nanos | None, lease: LeaseId | None) -> Iterator[Message]:
+def _hindrance(row: Row, why: Hindrance, message: str, said: Mapping[str, str]) -> Iterator[Message]:
+    yield error_details_pb2.ErrorInfo(reason=why.name, domain=DOMAIN, metadata=said)
+    match row.code:
+        case StatusCode.NOT_FOUND:
+            name, kind = next((name, kind) for name, kind in _TYPES.items() if name in said)
+            yield error_details_pb2.ResourceInfo(resource_type=kind, resource_name=said[name], description=message)
+        case StatusCode.FAILED_PRECONDITION:
+            violation = {"type": why.name, "subject": said["resource"], "description": message}
+            yield error_details_pb2.PreconditionFailure(violations=[violation])
+        case StatusCode.RESOURCE_EXHAUSTED:
+            yield error_details_pb2.QuotaFailure(violations=[{"subject": DOMAIN, "description": message}])
+        case _:
+            pass
+
+
+def _details(row: Row, denial: Denial, message: str, lease: LeaseId | None) -> Iterator[Message]:
     name = shown(denial.resource)
     facts = {
         "resource": name,
@@ -212,9 +296,6 @@ def _details(row: Row, denial: Denial, message: str, retry: Nanos | None, lease:
             yield error_details_pb2.PreconditionFailure(violations=[violation])
         case _:
             pass
-    if retry is not None:
-        seconds, nanos = divmod(retry, SECOND)
-        yield error_details_pb2.RetryInfo(retry_delay=Duration(seconds=seconds, nanos=nanos))
 
 
 def shown(name: str) -> str:

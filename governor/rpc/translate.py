@@ -6,16 +6,22 @@ ids that never were. It must never refuse for a reason that depends on a resourc
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NoReturn, cast
+from typing import TYPE_CHECKING, Final, NoReturn, cast
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
 
+from governor.config import ConfigState
+from governor.config.override import overriding
 from governor.core.effects import Granted, LeaseResult, LeaseState
 from governor.core.snapshot import ResourceSnapshot, Snapshot
-from governor.core.types import SECOND, Claim, Denial, LeaseId, Member, Nanos, Outcome, Reason, Standing
+from governor.core.types import SECOND, Claim, Denial, Grant, LeaseId, Member, Nanos, Outcome, Reason, Standing
 from governor.rpc.fields import MAX_TEXT_BYTES, SURELY_SHORT, Malformed, bounded, length_of, outcome_of, terms_of
 from governor.v1 import governor_pb2 as pb
+
+if TYPE_CHECKING:
+    from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
 
 MAX_LEASE_IDS: Final = 1000
 
@@ -75,7 +81,7 @@ def ask(request: pb.AcquireRequest) -> Ask | Denial:
 def release(request: pb.ReleaseRequest) -> tuple[tuple[LeaseId, ...], Outcome] | Denial:
     """The leases to give back and how their members were."""
     try:
-        return _lease_ids(request.lease_ids), outcome_of(request.outcome)
+        return lease_ids(request.lease_ids), outcome_of(request.outcome)
     except Malformed as malformed:
         return malformed.denial
 
@@ -84,7 +90,7 @@ def renew(request: pb.RenewRequest) -> tuple[tuple[LeaseId, ...], Nanos | None] 
     """The leases to extend and their new length (None: as long as each was granted for)."""
     try:
         length = length_of("lease", request.lease) if request.HasField("lease") else None
-        return _lease_ids(request.lease_ids), length
+        return lease_ids(request.lease_ids), length
     except Malformed as malformed:
         return malformed.denial
 
@@ -95,7 +101,8 @@ def undecodable(message: type[Message]) -> Denial:
     return Denial(Reason.MALFORMED, field="request", expected=expected)
 
 
-def _lease_ids(ids: Sequence[int]) -> tuple[LeaseId, ...]:
+def lease_ids(ids: Sequence[int]) -> tuple[LeaseId, ...]:
+    """Those that a call names; raises `Malformed`."""
     if not 1 <= len(ids) <= MAX_LEASE_IDS:
         raise Malformed("lease_ids", f"1 to {MAX_LEASE_IDS} lease ids", len(ids))
     given = tuple(ids)
@@ -119,18 +126,23 @@ def acquired(granted: Granted, *, now: Nanos) -> pb.AcquireResponse:
 def fill_lease(lease: pb.Lease, granted: Granted, remaining: Nanos | None) -> None:
     """Say what was granted; ``remaining`` is None if nothing was lent."""
     lease.id = granted.lease
-    for grant in granted.grants:
-        made = lease.grants.add()
+    fill_grants(lease.grants, granted.grants)
+    if remaining is not None:
+        fill_duration(lease.remaining, remaining)
+    if granted.waited:
+        fill_duration(lease.waited, granted.waited)
+
+
+def fill_grants(repeated: "RepeatedCompositeFieldContainer[pb.Grant]", grants: Sequence[Grant]) -> None:
+    """Say what each claim got."""
+    for grant in grants:
+        made = repeated.add()
         made.resource = grant.resource
         made.permits = grant.permits
         if grant.key:
             made.key = grant.key
         if grant.members:
             made.members.extend(map(_member, grant.members))
-    if remaining is not None:
-        fill_duration(lease.remaining, remaining)
-    if granted.waited:
-        fill_duration(lease.waited, granted.waited)
 
 
 def released(results: Sequence[LeaseResult]) -> pb.ReleaseResponse:
@@ -160,12 +172,14 @@ def fill_result(made: pb.LeaseResult, result: LeaseResult) -> None:
         fill_duration(made.ended.ago, result.ended.ago)
 
 
-def resources(snapshot: Snapshot) -> pb.ListResourcesResponse:
-    """All resources, in the snapshot's order."""
-    return pb.ListResourcesResponse(resources=map(_resource, snapshot.resources))
+def resources(snapshot: Snapshot, now: Nanos, config: pb.ConfigState | None) -> pb.ListResourcesResponse:
+    """All resources, in the snapshot's order, which is of ``now``; and which ``config`` is in force."""
+    seen = [resource(each, now) for each in snapshot.resources]
+    return pb.ListResourcesResponse(resources=seen, config=config, draining=snapshot.draining)
 
 
-def _resource(seen: ResourceSnapshot) -> pb.Resource:
+def resource(seen: ResourceSnapshot, now: Nanos) -> pb.Resource:
+    """One of them."""
     made = pb.Resource(
         name=seen.name,
         kind=seen.kind,
@@ -187,7 +201,26 @@ def _resource(seen: ResourceSnapshot) -> pb.Resource:
     if seen.members is not None:
         counts = seen.members
         made.members.CopyFrom(pb.PoolMembers(free=counts.free, lent=counts.lent, quarantined=counts.quarantined))
+    if seen.override is not None:
+        settings, declared = overriding(seen.declared.limit, seen.override.limit)
+        made.override.settings.update(settings)
+        made.override.declared.update(declared)
+        fill_duration(made.override.remaining, max(0, seen.override.until - now))
     return made
+
+
+def config_state(state: ConfigState) -> pb.ConfigState:
+    """Which config is in force."""
+    made = pb.ConfigState(source=state.source, hash=state.hash, problems=state.problems)
+    fill_instant(made.since, state.since)
+    if state.refused_at is not None:
+        fill_instant(made.refused_at, state.refused_at)
+    return made
+
+
+def fill_instant(timestamp: Timestamp, at: Nanos) -> None:
+    """Say when, by the wall clock."""
+    timestamp.seconds, timestamp.nanos = divmod(at, SECOND)
 
 
 def _member(member: Member) -> pb.Member:

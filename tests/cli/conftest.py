@@ -4,23 +4,23 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 import grpc
 import pytest
 from google.protobuf.message import Message
-from google.rpc import error_details_pb2, status_pb2
 from grpc_health.v1 import health_pb2
 from grpc_health.v1.health import HealthServicer
 from grpc_health.v1.health_pb2_grpc import add_HealthServicer_to_server
-from grpc_status import rpc_status
 
 from governor.cli.main import main
 from governor.v1 import governor_pb2 as pb
+from governor.v1.admin_pb2_grpc import add_AdminServicer_to_server
 from governor.v1.governor_pb2_grpc import GovernorServicer, add_GovernorServicer_to_server
 from tests.cli.daemon import Daemon, serving
+from tests.cli.desk import Desk, Refusal
 
 
 @dataclass(slots=True, frozen=True)
@@ -51,33 +51,6 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     return governor
 
 
-@dataclass
-class Refusal:
-    """A status as the daemon sends it."""
-
-    code: grpc.StatusCode
-    details: str
-    reason: str = ""
-    retry: float | None = None
-    metadata: dict[str, str] = field(default_factory=dict)
-
-    def abort(self, context: grpc.ServicerContext) -> NoReturn:
-        """End the call with it."""
-        details: list[Message] = []
-        if self.reason:
-            details.append(error_details_pb2.ErrorInfo(reason=self.reason, domain="governor", metadata=self.metadata))
-        if self.retry is not None:
-            again = error_details_pb2.RetryInfo()
-            again.retry_delay.FromNanoseconds(round(self.retry * 1e9))
-            details.append(again)
-        if not details:
-            context.abort(self.code, self.details)
-        status = status_pb2.Status(code=self.code.value[0], message=self.details)
-        for detail in details:
-            status.details.add().Pack(detail)
-        context.abort_with_status(rpc_status.to_status(status))
-
-
 class Script(GovernorServicer):
     """What the daemon is to answer next, and what it was asked."""
 
@@ -85,6 +58,10 @@ class Script(GovernorServicer):
         self.acquired: pb.AcquireResponse | Refusal = pb.AcquireResponse()
         self.released: pb.ReleaseResponse | Refusal | None = None
         self.resources: list[pb.Resource] = []
+        self.config: pb.ConfigState | None = None
+        self.draining = False
+        # In the place of the resources.
+        self.listed: Refusal | None = None
         self.asked: list[Message] = []
         # How many seconds the caller gave for each of them.
         self.limits: list[float] = []
@@ -118,7 +95,9 @@ class Script(GovernorServicer):
     ) -> pb.ListResourcesResponse:
         """The resources of the test."""
         self._note(request, context)
-        return pb.ListResourcesResponse(resources=self.resources)
+        if self.listed is not None:
+            self.listed.abort(context)
+        return pb.ListResourcesResponse(resources=self.resources, config=self.config, draining=self.draining)
 
     def Session(  # noqa: N802 - the name is gRPC's
         self, request_iterator: Iterator[pb.SessionRequest], context: grpc.ServicerContext
@@ -148,6 +127,7 @@ class Fake:
     tcp: str
     script: Script
     health: HealthServicer
+    desk: Desk
 
 
 @pytest.fixture
@@ -155,7 +135,8 @@ def fake(tmp_path: Path) -> Iterator[Fake]:
     """Listens on a unix socket and on loopback, and is serving as far as its health says."""
     with ThreadPoolExecutor(max_workers=8) as threads:
         server = grpc.server(threads)
-        script, health = Script(), HealthServicer()
+        script, health, desk = Script(), HealthServicer(), Desk()
+        add_AdminServicer_to_server(desk, server)
         add_GovernorServicer_to_server(script, server)
         add_HealthServicer_to_server(health, server)
         health.set("", health_pb2.HealthCheckResponse.SERVING)
@@ -164,9 +145,10 @@ def fake(tmp_path: Path) -> Iterator[Fake]:
         tcp = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
         server.start()
         try:
-            yield Fake(address, tcp, script, health)
+            yield Fake(address, tcp, script, health, desk)
         finally:
             script.hold.set()
+            desk.closed.set()
             server.stop(None).wait()
 
 

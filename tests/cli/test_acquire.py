@@ -6,7 +6,8 @@ import grpc
 import pytest
 
 from governor.v1 import governor_pb2 as pb
-from tests.cli.conftest import Fake, Refusal, Run
+from tests.cli.conftest import Fake, Run
+from tests.cli.desk import Refusal
 
 SECOND = 1_000_000_000
 

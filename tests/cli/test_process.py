@@ -16,6 +16,7 @@ from pathlib import Path
 import click
 import pytest
 
+from governor.cli.commands import COMMANDS
 from governor.v1 import governor_pb2 as pb
 from tests.cli.conftest import Fake
 from tests.cli.process import BOUND, COMMAND, ROOT, ended, running
@@ -181,11 +182,22 @@ def imported_by(statement: str) -> set[str]:
 
 
 def test_a_command_pays_only_for_what_it_uses() -> None:
-    """The commands are all known, and none of what only some of them need has been loaded."""
-    loaded = imported_by("import governor.cli.commands")
+    """Of the commands the one that is called, and none of what only others need."""
+    ask = "import sys; sys.argv = ['governor', 'status', '-h']\nfrom governor.cli.main import main; main()"
+    loaded = imported_by(ask)
 
     assert "governor.cli.status" in loaded
+    assert loaded.isdisjoint({"governor.cli.acquire", "governor.cli.top", "governor.core.types"})
     assert loaded.isdisjoint({"aiohttp", "asyncio", "grpc", "pydantic", "rich", "yaml", "governor.core.engine"})
+
+
+def test_the_list_of_commands_loads_none_of_them() -> None:
+    """However many there come to be, the page of all costs no more."""
+    loaded = imported_by("import sys; sys.argv = ['governor', '-h']\nfrom governor.cli.main import main; main()")
+
+    commands = {f"governor.cli.{entry.place.partition(':')[0]}" for entry in COMMANDS.values()}
+    assert "governor.cli.commands" in loaded
+    assert loaded.isdisjoint(commands)
 
 
 def test_version_loads_neither_grpc_nor_the_daemon() -> None:
@@ -198,7 +210,7 @@ def test_version_loads_neither_grpc_nor_the_daemon() -> None:
 
 def test_serve_does_not_load_what_draws_tables() -> None:
     """The daemon starts without it, and keeps none of it in memory."""
-    loaded = imported_by("import governor.cli.commands, governor.daemon")
+    loaded = imported_by("import governor.cli.serve, governor.cli.commands, governor.daemon")
 
     assert "governor.core.engine" in loaded
     assert not any(module.partition(".")[0] in {"rich", "hypothesis", "pytest"} for module in loaded)

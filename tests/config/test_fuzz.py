@@ -23,6 +23,9 @@ FULL: dict[str, Json] = {
     "durability": "power",
     "restart_grace": "1s",
     "on_store_error": "continue",
+    "audit": {"file": "audit.jsonl", "policy": "block", "events": "all", "max_size": "1GiB", "keep": 3},
+    "watch": "off",
+    "max_client_series": 10,
     "defaults": {"lease": "1m", "max_lease": "1h", "on_disconnect": "2s", "max_wait": "30s", "max_waiters": 10},
     "semaphores": {
         "a": {

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from governor.address import TcpAddress, UnixAddress
+from governor.auditing import AuditEvents, Auditing, AuditPolicy
 from governor.config import DEFAULT, ConfigError, Problem, load, loads
 from governor.config.units import DAY, HOUR, MINUTE
 from governor.core.kinds.pool import MemberSpec, Order, PoolSpec
@@ -19,6 +20,8 @@ from governor.durability import Durability, OnStoreError
 from tests.config.reading import ENVIRON, complaints, config
 
 EXAMPLES = Path(__file__).parents[2] / "config" / "examples"
+# Where relative paths start from in these tests.
+ETC = Path("/etc/governor")
 
 
 def resource(text: str) -> ResourceSpec:
@@ -44,6 +47,9 @@ def test_what_a_file_does_not_say_has_a_default() -> None:
     assert read.durability is Durability.PROCESS
     assert read.restart_grace == 5 * SECOND
     assert read.on_store_error is OnStoreError.REFUSE
+    assert read.audit is None
+    assert read.watch
+    assert read.max_client_series == 100
     assert read.resources == ()
     assert read.warnings == ()
 
@@ -54,6 +60,34 @@ def test_what_survives_is_said_in_words() -> None:
 
     assert (read.durability, read.restart_grace) == (Durability.POWER, 0)
     assert read.on_store_error is OnStoreError.CONTINUE
+
+
+@pytest.mark.parametrize(
+    ("text", "audit"),
+    [
+        ("off", None),
+        ("/var/log/a.jsonl", Auditing(Path("/var/log/a.jsonl"), AuditPolicy.DROP, AuditEvents.LEASES, 100 * 2**20, 5)),
+        ("'off'", Auditing(ETC / "off")),
+        ("{file: a.jsonl}", Auditing(ETC / "a.jsonl")),
+        (
+            "{file: a, policy: block, events: all, max_size: unlimited, keep: 1}",
+            Auditing(ETC / "a", AuditPolicy.BLOCK, AuditEvents.ALL, None, 1),
+        ),
+        (
+            "{file: a, policy: drop, events: operators, max_size: 1GB, keep: 1000}",
+            Auditing(ETC / "a", AuditPolicy.DROP, AuditEvents.OPERATORS, 10**9, 1000),
+        ),
+    ],
+)
+def test_the_audit_trail_is_a_path_or_all_of_it(text: str, audit: Auditing | None) -> None:
+    """Or none; a relative path starts from the folder of the file."""
+    assert config(f"audit: {text}").audit == audit
+
+
+@pytest.mark.parametrize(("word", "watched"), [("on", True), ("off", False), ("'off'", False)])
+def test_a_switch_is_on_or_off(word: str, watched: bool) -> None:  # noqa: FBT001
+    """Whatever YAML makes of those words."""
+    assert config(f"watch: {word}").watch is watched
 
 
 def test_a_resource_has_the_terms_of_itself_then_of_defaults_then_built_in() -> None:
@@ -250,6 +284,27 @@ def limit_with(environ: dict[str, str], text: str) -> LimitSpec:
 def test_what_is_listened_on(text: str, address: UnixAddress | TcpAddress) -> None:
     """By default a socket is for the daemon's own user and group; relative paths start at the file's folder."""
     assert config(f"listen: [{text}]").listen == (address,)
+
+
+@pytest.mark.parametrize(
+    ("text", "addresses"),
+    [
+        ("unix:admin.sock", (UnixAddress(Path("/etc/governor/admin.sock")),)),
+        ("{unix: /x, mode: '0600'}", (UnixAddress(Path("/x"), 0o600),)),
+        ("[unix:/x, 'localhost:7413']", (UnixAddress(Path("/x")), TcpAddress("localhost", 7413))),
+    ],
+)
+def test_operators_may_be_served_elsewhere(text: str, addresses: tuple[UnixAddress | TcpAddress, ...]) -> None:
+    """At one address or several; without the key nothing is said of it."""
+    assert config(f"admin: {text}").admin == addresses
+    assert config("{}").admin == ()
+
+
+def test_operators_over_tcp_are_warned_of() -> None:
+    """Every process of the machine may connect there, whoever's it is."""
+    (warning,) = config("admin: [unix:/x, 127.0.0.1:7413]").warnings
+
+    assert "every user of this machine may step in at 127.0.0.1:7413" in warning
 
 
 @pytest.mark.parametrize(
@@ -471,4 +526,5 @@ def test_the_default_says_what_holds_without_it() -> None:
     read = load(DEFAULT, ENVIRON)
 
     assert read.drain_timeout == without.drain_timeout
+    assert read.max_client_series == without.max_client_series
     assert read.resources[0] == without.resources[0]

@@ -9,12 +9,15 @@ from governor.config.units import (
     HOUR,
     MAX_DURATION,
     MINUTE,
+    SIZES,
     Rate,
     UnitError,
     format_duration,
     format_rate,
+    format_size,
     parse_duration,
     parse_rate,
+    parse_size,
 )
 from governor.core.types import MILLISECOND, SECOND
 
@@ -166,10 +169,42 @@ def test_a_written_rate_is_read_back(permits: int, period: int) -> None:
     assert parse_rate(format_rate(rate)) == rate
 
 
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("64KiB", 65_536),
+        ("1MiB", 2**20),
+        ("2GiB", 2**31),
+        ("1TiB", 2**40),
+        ("1kB", 1000),
+        ("1KB", 1000),
+        ("5GB", 5 * 10**9),
+    ],
+)
+def test_a_size_is_in_bytes(text: str, size: int) -> None:
+    """By the two kinds of units that say which they are."""
+    assert parse_size(text) == size
+
+
+@given(st.integers(1, 2**30), st.sampled_from(sorted(SIZES.values())))
+def test_a_written_size_is_read_back(number: int, unit: int) -> None:
+    """Whatever the size."""
+    assert parse_size(format_size(number * unit)) == number * unit
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1", "1M", "1m", "1G", "1 MiB", "1.5MiB", "-1MiB", "MiB", "1mib", "1MiB ", "1MiB2KiB"]
+)
+def test_what_is_no_size(text: str) -> None:
+    """A bare M may be a million or more, so it is not guessed."""
+    with pytest.raises(UnitError):
+        parse_size(text)
+
+
 @given(st.text(max_size=40) | st.from_regex(r"[0-9.]{0,30}[a-z/ ]{0,4}[0-9.]{0,9}[a-z]{0,3}", fullmatch=True))
 def test_any_text_is_a_duration_or_a_unit_error(text: str) -> None:
     """Nothing else is ever raised, and what is read is never negative."""
-    for parse in (parse_duration, parse_rate):
+    for parse in (parse_duration, parse_rate, parse_size):
         try:
             value = parse(text)
         except UnitError:

@@ -116,6 +116,8 @@ class Model:
     line: list[Place] = field(default_factory=list)
     leases: dict[LeaseId, Lease] = field(default_factory=dict)
     requests: dict[tuple[str, str], LeaseId] = field(default_factory=dict)
+    # Rate limits that are declared no more.
+    spent: dict[str, Resource] = field(default_factory=dict)
     draining: bool = False
     next_id: int = 1
     ceiling: int = 0
@@ -167,6 +169,8 @@ class Model:
     def restart(self) -> None:
         """All who asked are gone, and may have had their answers; what ended is forgotten, but for request ids."""
         self.line.clear()
+        # Only one of a name is written down.
+        self.spent = {name: resource for name, resource in self.spent.items() if name not in self.resources}
         self.draining = self.sealed = False
         for id_, lease in list(self.leases.items()):
             if lease.ended is not None and self.requests.get((lease.ask.client, lease.ask.request_id)) != id_:
@@ -574,18 +578,16 @@ class Model:
                 self._deny(place, Reason.UNKNOWN_RESOURCE)
         old, self.resources = self.resources, {}
         for name, spec in wanted.items():
-            if name in old and name not in replaced:
-                former = old[name]
-                self.resources[name] = Resource(spec, former.limit, standing=former.standing, override=former.override)
-                if former.override is None and former.spec.limit != spec.limit:
-                    former.limit.reconfigure(spec.limit, now)
-            else:
-                self.resources[name] = Resource(spec, dumb(spec.limit, now))
+            former = old.get(name) if name not in replaced else None
+            limit = self._follow(spec, former or self._again(spec), now)
+            said = Resource(spec, limit) if former is None else former
+            self.resources[name] = Resource(spec, limit, standing=said.standing, override=said.override)
         for name, resource in old.items():
             if name not in wanted and self.held(name):
                 if resource.override is not None:
                     resource.limit.reconfigure(resource.spec.limit, now)
                 self.resources[name] = Resource(resource.spec, resource.limit, removed=True)
+        self._keep_spent([old[name] for name in removed | replaced], now)
         self._deny_the_impossible()
 
     def _deny_the_impossible(self) -> None:
@@ -595,6 +597,27 @@ class Model:
                 if capacity is not None and claim.permits > capacity:
                     self._deny(place, Reason.ABOVE_CAPACITY, claim.resource, claim.permits, capacity)
                     break
+
+    def _keep_spent(self, gone: list[Resource], now: Nanos) -> None:
+        """What is declared no more, and lends nothing, may be declared again."""
+        for resource in gone:
+            if not resource.limit.lends:
+                if resource.override is not None:
+                    resource.limit.reconfigure(resource.spec.limit, now)
+                self.spent[resource.spec.name] = Resource(resource.spec, resource.limit)
+
+    def _again(self, spec: ResourceSpec) -> Resource | None:
+        """What has the same name and kind, and was declared before."""
+        former = self.spent.get(spec.name)
+        return self.spent.pop(spec.name) if former is not None and former.spec.kind == spec.kind else None
+
+    def _follow(self, spec: ResourceSpec, former: Resource | None, now: Nanos) -> DumbLimit:
+        """The limit of what is declared now."""
+        if former is None:
+            return dumb(spec.limit, now)
+        if former.spec.limit != spec.limit and former.override is None:
+            former.limit.reconfigure(spec.limit, now)
+        return former.limit
 
     # --- operators --------------------------------------------------------------------------------------------
 

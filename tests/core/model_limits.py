@@ -194,13 +194,31 @@ class DumbPool:
         self.forget()
 
 
-class Bucket:
-    """One window as a bucket that what is spent drains out of steadily, in exact fractions of a permit."""
+class Leak:
+    """What drains away steadily, in exact fractions of a permit."""
 
-    def __init__(self, window: Window, spent: Fraction, now: Nanos) -> None:
-        self.window = window
+    def __init__(self, rate: Fraction, spent: Fraction, now: Nanos) -> None:
+        self.rate = rate
         self.spent = spent
         self.at = now
+
+    def left(self, at: Nanos) -> Fraction:
+        """What is not back yet then, if nobody takes anything."""
+        return max(Fraction(0), self.spent - self.rate * (at - self.at))
+
+    def change(self, permits: int | Fraction, now: Nanos) -> None:
+        """Take permits out, or put them back (negative)."""
+        self.spent = max(Fraction(0), self.left(now) + permits)
+        self.at = now
+
+
+class Bucket:
+    """One window: a leak that holds up whoever asks, and beside it one of all that was spent, as if bottomless."""
+
+    def __init__(self, window: Window, owed: Fraction, spent: Fraction, now: Nanos) -> None:
+        self.window = window
+        self.leak = Leak(self.rate, spent, now)
+        self.owed = Leak(self.rate, owed, now)
 
     @property
     def rate(self) -> Fraction:
@@ -212,18 +230,14 @@ class Bucket:
         """Permits at once; none of a window that is closed."""
         return self.window.burst if self.window.permits else 0
 
-    def spent_at(self, at: Nanos) -> Fraction:
-        """What is not back yet then, if nobody takes anything."""
-        return max(Fraction(0), self.spent - self.rate * (at - self.at))
-
     def change(self, permits: int | Fraction, now: Nanos) -> None:
         """Take permits out, or put them back (negative)."""
-        self.spent = max(Fraction(0), self.spent_at(now) + permits)
-        self.at = now
+        self.leak.change(permits, now)
+        self.owed.change(permits, now)
 
     def holds(self, permits: int, now: Nanos) -> Nanos:
         """The first instant from ``now`` on at which so many more could be spent, were it bottomless."""
-        too_many = self.spent_at(now) + permits - self.burst
+        too_many = self.leak.left(now) + permits - self.burst
         return now if too_many <= 0 else now + math.ceil(too_many / self.rate)
 
 
@@ -234,7 +248,9 @@ class DumbRateLimit:
     in_use = 0
 
     def __init__(self, spec: RateLimitSpec, now: Nanos) -> None:
-        self.buckets = [Bucket(window, Fraction(0), now) for window in spec.windows]
+        self.buckets = [Bucket(window, Fraction(0), Fraction(0), now) for window in spec.windows]
+        # Windows that are gone, by their permits and period, which drain on.
+        self.gone: dict[tuple[int, Nanos], Leak] = {}
         self.last_take = now - 1
         self.since = now
 
@@ -245,7 +261,7 @@ class DumbRateLimit:
     def available(self, at: Nanos) -> int | None:
         """Whole permits in the tightest window."""
         at = max(at, self.last_take)
-        left = [math.floor(bucket.burst - bucket.spent_at(at)) for bucket in self.buckets]
+        left = [math.floor(bucket.burst - bucket.leak.left(at)) for bucket in self.buckets]
         return max(0, min(left)) if left else None
 
     def ready_at(self, permits: int, since: Nanos) -> Nanos | None:
@@ -263,7 +279,7 @@ class DumbRateLimit:
             if bucket.burst > 1:
                 instants.append(bucket.holds(permits + ahead, now))
                 continue
-            served = Bucket(bucket.window, bucket.spent_at(now), now)
+            served = Bucket(bucket.window, Fraction(0), bucket.leak.left(now), now)
             at = served.holds(1, now)
             for _ in range(ahead):
                 served.change(1, at)
@@ -288,23 +304,29 @@ class DumbRateLimit:
             bucket.change(-max(Fraction(0), permits - bucket.rate * (self.last_take - taken)), now)
 
     def reconfigure(self, spec: LimitSpec, now: Nanos) -> None:
-        """Other windows. A window of the same rate keeps what was spent; another takes on the most that was spent.
+        """Other windows. One that was there goes on; another owes the most that was spent.
 
-        That is of the windows of its own period, or if there were none, of all; and no more than its burst.
+        That is of the windows of its own period, or if there were none, of all, and of those of its period that are
+        gone. Of what is owed a burst holds up whoever asks; more than that only where it already did.
         """
         assert isinstance(spec, RateLimitSpec)
         # What was granted later cannot be undone.
         now = max(now, self.last_take)
         before, self.buckets = self.buckets, []
         for window in spec.windows:
-            same = [old.spent_at(now) for old in before if old.rate == Fraction(window.permits, window.period)]
-            period = [old.spent_at(now) for old in before if old.window.period == window.period]
-            spent = max(same or period or [old.spent_at(now) for old in before], default=Fraction(0))
-            if not same and window.permits:
-                spent = min(spent, Fraction(window.burst))
+            same = [old for old in before if (old.window.permits, old.window.period) == (window.permits, window.period)]
+            period = [old for old in before if old.window.period == window.period]
+            owed = [old.owed.left(now) for old in same or period or before]
+            if not same:
+                owed += [leak.left(now) for (_, length), leak in self.gone.items() if length == window.period]
             # A new window counts in fractions of its own, and never in favour of whoever asks.
-            spent = Fraction(math.ceil(spent * window.period), window.period)
-            self.buckets.append(Bucket(window, spent, now))
+            owes = Fraction(math.ceil(max(owed, default=Fraction(0)) * window.period), window.period)
+            shut = max([old.leak.left(now) for old in same], default=Fraction(0))
+            room = Fraction(window.burst if window.permits else 0)
+            self.buckets.append(Bucket(window, owes, max(shut, min(owes, room)), now))
+        declared = {(window.permits, window.period) for window in spec.windows}
+        self.gone |= {(old.window.permits, old.window.period): old.owed for old in before}
+        self.gone = {key: leak for key, leak in self.gone.items() if key not in declared and leak.left(now)}
         # What was taken in this very instant cannot be told from what is taken in it later.
         self.since = now + 1 if self.last_take == now else now
 

@@ -30,8 +30,7 @@ def written(engine: Engine, now: Nanos) -> Written:
     """What there is to know, of every lease there ever was."""
     ids = [LeaseId(number) for number in range(1, engine.last_id + 1)]
     held, past = [engine.held(id_) for id_ in ids], [engine.past(id_) for id_ in ids]
-    names = [shown.name for shown in engine.snapshot(now=now).resources]
-    kept = [engine.remember(name, now=now) for name in names]
+    kept = [engine.remember(name, now=now) for name in engine.remembered()]
     return Written(
         stamp=now,
         last_id=engine.last_id,

@@ -302,8 +302,10 @@ class EngineMachine(RuleBasedStateMachine):
         ceiling = LeaseId(self.model.ceiling)
         declared = self.record.declared.values()
         self.engine, effects = reborn(book, declared, now=self.now, ceiling=ceiling)
-        gone = [name for name, resource in self.model.resources.items() if resource.removed]
+        gone = [kept.spec.name for kept in book.resources if kept.spec.name not in self.record.declared]
+        lent = {name for name, resource in self.model.resources.items() if resource.removed}
         assert effects[1:] == [Reconfigured((), (), tuple(gone))]
+        assert lent <= set(gone) <= lent | self.model.spent.keys()
         self.model.restart()
         self.record.restarted()
         self.engine.check(now=self.now)

@@ -2,7 +2,11 @@
 
 from dataclasses import replace
 
+import pytest
+
+from governor.core import resources
 from governor.core.effects import Denied, Reconfigured, ReconfigureRefused
+from governor.core.events import SetOverride
 from governor.core.types import SECOND, LeaseId, Reason
 from tests.core.declared import pool, rate_limit, semaphore
 from tests.core.play import Play
@@ -274,16 +278,90 @@ def test_another_kind_with_nothing_lent_tells_those_who_wait() -> None:
 
 
 def test_a_refund_goes_to_the_limit_that_was_spent_from() -> None:
-    """A rate limit that was removed and declared anew is idle, and gets nothing from before."""
+    """Also if that was removed and declared again meanwhile: whoever waits there is granted it."""
     play = Play(semaphore("db", 2), rate_limit("api", (1, 10 * SECOND, 1)))
     gone = play.ask("db", "api")
     play.reconfigure(semaphore("db", 2))
     play.reconfigure(semaphore("db", 2), rate_limit("api", (1, 10 * SECOND, 1)))
-    play.ask("api")
+    waiter = play.ask("api")
+    assert play.waits(waiter)
 
     play.abandon(gone)
 
+    assert play.granted(waiter).grants
     assert play.resource("api").available == 0
+
+
+def test_a_rate_limit_that_is_removed_and_declared_again_is_not_refilled() -> None:
+    """At once, later, after a restart in between, and with other numbers: what was spent is back when it would be."""
+    spec = rate_limit("api", (4, 40 * SECOND, 4))
+    play = Play(semaphore("db", 1), spec)
+    play.ask(("api", 4))
+    play.reconfigure(semaphore("db", 1))
+    assert play.engine.resource("api", now=play.now) is None
+    assert play.denial(play.ask("api")).reason is Reason.UNKNOWN_RESOURCE
+    play.reconfigure(semaphore("db", 1), spec)
+    assert play.resource("api").available == 0
+
+    play.reconfigure(semaphore("db", 1))
+    play.at(20 * SECOND)
+    play.restart(semaphore("db", 1), now=play.now)
+    play.reconfigure(semaphore("db", 1), rate_limit("api", (4, 40 * SECOND, 10)))
+    assert play.resource("api").available == 8
+
+
+def test_what_is_spent_of_a_removed_rate_limit_is_remembered_until_it_is_back() -> None:
+    """No longer: then a new one is as good."""
+    play = Play(rate_limit("api", (4, 40 * SECOND, 4)), rate_limit("idle", (1, SECOND, 1)))
+    play.ask("api")
+    play.reconfigure(semaphore("db", 1))
+    assert play.engine.remembered() == ["db", "api"]
+    assert play.engine.marks("api") is not None
+    play.at(10 * SECOND)
+    play.reconfigure(semaphore("db", 2))
+
+    assert play.engine.remembered() == ["db"]
+    assert play.engine.remember("api", now=play.now) is None
+
+
+def test_of_two_kinds_with_one_name_each_keeps_its_own() -> None:
+    """While it is a semaphore, what was spent of the rate limit is remembered, but not over a restart."""
+    spec = rate_limit("api", (1, 40 * SECOND, 1))
+    play = Play(spec)
+    play.ask("api")
+    play.reconfigure(semaphore("api", 1))
+    assert play.engine.remembered() == ["api"]
+    assert play.resource("api").available == 1
+    remembered = play.engine.remember("api", now=play.now)
+    assert remembered is not None
+    assert remembered.spec.kind == "semaphore"
+    play.reconfigure(spec)
+
+    assert play.resource("api").available == 0
+
+
+def test_an_override_is_no_way_to_refill_a_removed_limit() -> None:
+    """It ends with the declaration, and so does what it allowed."""
+    spec = rate_limit("api", (1, 40 * SECOND, 1))
+    play = Play(spec)
+    play.do(SetOverride("api", rate_limit("api", (10, SECOND, 10)).limit, 60 * SECOND))
+    play.ask(("api", 10))
+    play.reconfigure(semaphore("db", 1))
+    play.reconfigure(semaphore("db", 1), spec)
+
+    assert play.resource("api").available == 0
+
+
+def test_only_so_many_removed_limits_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are back first are forgotten first."""
+    monkeypatch.setattr(resources, "MAX_FADING", 2)
+    specs = [rate_limit(f"api{n}", (1, n * SECOND, 1)) for n in (3, 1, 2)]
+    play = Play(*specs)
+    for spec in specs:
+        play.ask(spec.name)
+    play.reconfigure(semaphore("db", 1))
+
+    assert play.engine.remembered() == ["db", "api2", "api3"]
 
 
 def test_new_bounds_hold_for_new_asks() -> None:

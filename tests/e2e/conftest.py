@@ -26,8 +26,13 @@ Connect = Callable[[Daemon], Client]
 class Start(Protocol):
     """Starts a daemon."""
 
-    def __call__(self, yaml: str, *, drain: str = "100ms", command: tuple[str, ...] = COMMAND) -> Daemon:
-        """On this YAML, after the lines that every config here begins with; returns when it serves."""
+    def __call__(
+        self, yaml: str, *, drain: str = "100ms", command: tuple[str, ...] = COMMAND, config: Path | None = None
+    ) -> Daemon:
+        """On this YAML, after the lines that every config here begins with; returns when it serves.
+
+        ``config``: where it is written, which may be through links. Else it is governor.yaml in the folder.
+        """
         ...
 
 
@@ -44,8 +49,10 @@ def starting(folder: Path) -> Iterator[Start]:
     """Daemons in one folder. In the end each must exit with 0 and must have logged nothing but information."""
     daemons: list[Daemon] = []
 
-    def start(yaml: str, *, drain: str = "100ms", command: tuple[str, ...] = COMMAND) -> Daemon:
-        config = folder / "governor.yaml"
+    def start(
+        yaml: str, *, drain: str = "100ms", command: tuple[str, ...] = COMMAND, config: Path | None = None
+    ) -> Daemon:
+        config = config or folder / "governor.yaml"
         config.write_text(HEAD.format(folder=folder, drain=drain) + yaml, encoding="utf-8")
         daemon = Daemon(config, folder / "state", command=command)
         daemons.append(daemon)

@@ -48,6 +48,15 @@ OF_THE_DAEMON = {
 }
 
 
+# Of whoever has asked for anything.
+OF_CLIENTS = {
+    "governor_client_leases",
+    "governor_client_acquires_total",
+    "governor_client_wait_seconds_total",
+    "governor_client_lease_ends_total",
+    "governor_client_hold_seconds_total",
+}
+
 # What is not 0 from the start on.
 OF_THE_START = ("governor_config_", "governor_build_", "governor_event_loop_", "governor_store_", "governor_pauses_")
 
@@ -143,7 +152,11 @@ def test_the_figures_are_what_happened(daemon: Daemon, me: Client) -> None:
         ("governor_lease_releases_total", ("released",)): 4,
         ("governor_lease_releases_total", ("ended",)): 1,
     }
-    assert appeared <= {f"governor_acquire_wait_seconds_{part}" for part in ("bucket", "sum", "count")}
+    assert appeared <= {f"governor_acquire_wait_seconds_{part}" for part in ("bucket", "sum", "count")} | OF_CLIENTS
+    assert _of(after, "governor_client_acquires_total", client="unnamed", outcome="granted") == 5
+    assert _of(after, "governor_client_leases", client="unnamed") == 0
+    assert _of(during, "governor_client_leases", client="unnamed") == 2
+    assert _of(after, "governor_client_lease_ends_total", client="unnamed", reason="expired") == 1
 
 
 def test_promtool_accepts_the_page(daemon: Daemon, program: Callable[[str], str]) -> None:

@@ -65,6 +65,7 @@ def test_everything_survives_a_kill(start: Start, connect: Connect) -> None:
     assert refused(me, "api").reason == "NONE_FREE"
     assert refused(me, "db").reason == "NONE_FREE"
     assert daemon.metric("governor_pool_members", resource="db", state="quarantined") == 1
+    assert daemon.metric("governor_client_leases", client="me") == 2
     assert me.renew(member.id)[0].state == pb.LeaseResult.RENEWED
     me.release(one.id, member.id)
     assert me.acquire("one").id > max(one.id, *spent)

@@ -54,7 +54,7 @@ def test_a_holder_is_waited_for(start: Start, connect: Connect) -> None:
         assert refusal.retry is not None
     assert daemon.page("/-/ready") == (503, "not ready: draining\n")
     assert daemon.page("/-/healthy")[0] == 200
-    assert daemon.metric("governor_draining") == 1
+    assert daemon.metric("governor_daemon_draining") == 1
     assert _status(me) == next(watch).status == health_pb2.HealthCheckResponse.NOT_SERVING
     assert me.counts("one") == (1, 0)
     assert me.renew(held)[0].state == pb.LeaseResult.RENEWED

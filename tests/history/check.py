@@ -14,13 +14,18 @@ is over, counted from the ask, if not from that of a later renewal. Whatever bre
 nobody could have seen is not found.
 """
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, pairwise
+from math import lcm
 
-from tests.history.log import DEAD, GRANTED, NEVER, RELEASED, RENEWED, Bound, Call, Declared, History, Nanos
+from tests.history.log import DEAD, GRANTED, NEVER, RELEASED, RENEWED, Call, Declared, History, Nanos
+
+# Permits, period and burst of a rate limit; and from when until when that may have been in force.
+Window = tuple[int, Nanos, int]
+Span = tuple[Nanos, Nanos, Window]
 
 
 @dataclass(slots=True)
@@ -224,26 +229,66 @@ def _most(declared: list[Declared], share: tuple[str, str], holders: list[Tenure
 def _rates(history: History, known: dict[int, Tenure]) -> Iterator[str]:
     """I9: what was asked for and answered within any stretch of time is no more than a burst and what that time brings.
 
-    Only of limits that were never declared otherwise: what of one window is spent in another is the daemon's to decide.
+    Of several declarations that is the largest burst in force, and what the rates in force brought; while it was not
+    declared at all, the last one. Only of limits that always had as many windows.
     """
     names = {name for each in history.declared for name, bound in each.bounds.items() if bound.windows}
     for name in sorted(names):
-        bounds = [each.bounds[name] for each in history.declared if name in each.bounds]
-        if all(bound == bounds[0] for bound in bounds):
-            yield from _rate(name, bounds[0], [tenure for tenure in known.values() if name in tenure.call.claims])
+        windows = [each.bounds[name].windows for each in history.declared if name in each.bounds]
+        if len({len(some) for some in windows}) == 1:
+            spent = [tenure for tenure in known.values() if name in tenure.call.claims]
+            for place in range(len(windows[0])):
+                yield from _rate(name, list(_spans(history, name, place)), spent)
 
 
-def _rate(name: str, bound: Bound, spent: list[Tenure]) -> Iterator[str]:
+def _spans(history: History, name: str, place: int) -> Iterator[Span]:
+    """This window of the limit in each declaration. While there is no limit, the last one goes on without its burst."""
+    last: Window | None = None
+    for each in sorted(history.declared, key=lambda declared: declared.since):
+        if name in each.bounds:
+            last = each.bounds[name].windows[place]
+            yield each.since, each.until, last
+            last = (*last[:2], 0)
+        elif last is not None:
+            yield each.since, each.until, last
+
+
+def _rate(name: str, spans: list[Span], spent: list[Tenure]) -> Iterator[str]:
     """Of all stretches only those matter that begin with an ask and end with an answer."""
-    spent.sort(key=lambda tenure: tenure.asked, reverse=True)
-    for permits, period, burst in bound.windows:
-        for last in spent:
-            total = 0
-            for tenure in spent:
-                if tenure.answered > last.answered:
-                    continue
-                total += tenure.call.claims[name]
-                length = last.answered - tenure.asked
-                if total > burst + Fraction(permits * length, period):
-                    yield f"I9: {name} granted {total} permits within {length} ns: {last}"
-                    break
+    brought = Brought(spans)
+    by_ask = sorted([(tenure.asked, tenure) for tenure in spent], key=lambda pair: pair[0], reverse=True)
+    came = {id(tenure): (brought.until(tenure.asked), brought.until(tenure.answered)) for tenure in spent}
+    by_end = sorted(spans, key=lambda span: span[1], reverse=True)
+    for last in spent:
+        total = burst = place = 0
+        for asked, tenure in by_ask:
+            if tenure.answered > last.answered:
+                continue
+            total += tenure.call.claims[name]
+            while place < len(by_end) and by_end[place][1] >= asked:
+                since, _, window = by_end[place]
+                burst = max(burst, window[2] if since <= last.answered else 0)
+                place += 1
+            if (total - burst) * brought.scale > came[id(last)][1] - came[id(tenure)][0]:
+                yield f"I9: {name} granted {total} permits within {last.answered - asked} ns: {last}"
+                break
+
+
+class Brought:
+    """How much the rates in force have brought up to any instant; where two may have been, the larger.
+
+    In whole units, ``scale`` of which are a permit.
+    """
+
+    def __init__(self, spans: list[Span]) -> None:
+        self.scale = lcm(*[period for _, _, (_, period, _) in spans])
+        lasting = [(since, until, permits * (self.scale // period)) for since, until, (permits, period, _) in spans]
+        self._from = sorted({instant for since, until, _ in lasting for instant in (since, until)})
+        self._rate = [max([r for s, u, r in lasting if s <= at < u], default=0) for at in self._from]
+        steps = [(end - begin) * rate for (begin, end), rate in zip(pairwise(self._from), self._rate, strict=False)]
+        self._total = list(accumulate(steps, initial=0))
+
+    def until(self, at: Nanos) -> int:
+        """Up to then, from some instant on."""
+        place = max(0, bisect_right(self._from, at) - 1)
+        return self._total[place] + max(0, at - self._from[place]) * self._rate[place]

@@ -165,6 +165,28 @@ def test_a_rate_limit_that_grants_too_much_is_found() -> None:
     assert found(*[lent(n, 0, 1, remaining=None) for n in range(1, 9)], declared=(rate, DB)) == []
 
 
+def test_a_rate_limit_that_a_reload_has_refilled_is_found() -> None:
+    """I9: at most the largest burst that was in force, and what the rates of then have brought, or the last."""
+
+    def window(since: int, until: int, permits: int, burst: int) -> Declared:
+        return Declared({"db": Bound(windows=[(permits, 100, burst)])}, since, until)
+
+    def spent(declared: tuple[Declared, ...], *answered: int) -> list[str]:
+        calls = [lent(n, at, at, remaining=None) for n, at in enumerate(answered, 1)]
+        return sorted(set(found(*calls, declared=declared)))
+
+    lowered = (window(0, 100, 1, 2), window(100, 200, 1, 1), window(200, 900, 1, 2))
+    assert spent(lowered, 90, 90, 190, 290) == []
+    assert spent(lowered, 90, 90, 210, 220) == ["I9"]
+    slower = (window(0, 100, 4, 1), window(90, 900, 1, 1))
+    assert spent(slower, 75, 100, 200) == []
+    assert spent(slower, 76, 100, 200) == ["I9"]
+    assert spent(slower, 75, 100, 199) == ["I9"]
+    removed = (window(0, 100, 1, 1), Declared({}, 90, 190), window(190, 900, 9, 1))
+    assert spent(removed, 90, 190) == []
+    assert spent(removed, 91, 190) == ["I9"]
+
+
 def test_ids_that_do_not_rise_are_found() -> None:
     """I7, if one was known when the other was asked for; of those asked for at one time either may be the first."""
     plenty = Declared({"db": Bound(9)})

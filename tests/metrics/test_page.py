@@ -27,7 +27,7 @@ from governor.core.types import (
     Reason,
     TicketId,
 )
-from governor.metrics import Metrics
+from governor.metrics import Metrics, families
 from tests.metrics.reading import OPENMETRICS, kinds, lines_of, metrics_of, read, resource, snapshot, text
 
 NAMES = (
@@ -46,7 +46,10 @@ NAMES = (
     "governor_lease_margin_seconds_count",
     "governor_pool_members",
     "governor_rate_limit_available",
+    "governor_daemon_draining",
     "governor_draining",
+    "governor_paused",
+    "governor_overridden",
     "governor_event_loop_lag_seconds_count",
     "governor_build_info",
     "process_resident_memory_bytes",
@@ -150,7 +153,7 @@ class TestFormats:
 
         assert list(lines_of(body, "governor_leases")) == ['governor_leases{resource="jobs",kind="semaphore"} 1']
         assert 'outcome="granted"} 1' not in body
-        assert "governor_draining 0" in body
+        assert "governor_daemon_draining 0" in body
         assert "governor_event_loop_lag_seconds_count 0" in body
         assert "governor_config_last_reload_successful 0" not in body
 
@@ -218,6 +221,7 @@ class TestNames:
     def test_clients_cannot_make_series(self) -> None:
         """A thousand refused names leave the page as long as it was, and are counted together."""
         metrics = metrics_of(*kinds())
+        metrics.observe([Denied(TicketId(0), Denial(Reason.UNKNOWN_RESOURCE), (Claim("guess", 1),))])
         lines = text(metrics).count("\n")
         for n in range(1000):
             claims = (Claim(f"guess-{n}", 1),)
@@ -225,13 +229,13 @@ class TestNames:
 
         assert text(metrics).count("\n") == lines
         assert "guess" not in text(metrics)
-        assert read(metrics).of("governor_stray_acquires_total", outcome="unknown_resource") == 1000
+        assert read(metrics).of("governor_stray_acquires_total", outcome="unknown_resource") == 1001
 
     def test_help_says_something_about_every_family(self) -> None:
         """In one line, ending like a sentence, with the unit when the name has one."""
         helps = [line for line in text(busy()).split("\n") if line.startswith("# HELP governor_")]
 
-        assert len(helps) == 28
+        assert len(helps) == len(families.ALL)
         for line in helps:
             _, _, name, said = line.split(" ", 3)
             assert said.endswith("."), name
@@ -309,7 +313,7 @@ class TestValues:
         page = read(metrics)
 
         assert page.of("governor_build_info", version="1.2.3") == 1
-        assert page.of("governor_draining") == 1
+        assert page.of("governor_daemon_draining") == 1
         assert page.of("governor_event_loop_lag_seconds_bucket", le="0.001") == 1
         assert page.of("governor_event_loop_lag_seconds_bucket", le="0.003") == 2
         assert page.of("governor_event_loop_lag_seconds_sum") == 0.002

@@ -35,7 +35,7 @@ from governor.core.types import (
     Reason,
     TicketId,
 )
-from governor.metrics.tally import TIMES, Histogram, Tallies
+from governor.metrics.tally import TIMES, Counted, Histogram, Tallies
 from tests.metrics.reading import resource, snapshot
 
 NAMES = ("jobs", "db", "api")
@@ -66,7 +66,7 @@ def tallies() -> Tallies:
     return Tallies(lambda: DECLARED)
 
 
-def outcomes(tallies: Tallies, name: str) -> dict[str, int]:
+def outcomes(tallies: Tallies | Counted, name: str) -> dict[str, int]:
     """How many tickets ended in each way."""
     return {outcome: count for outcome, count in tallies.by_resource[name].tickets.items() if count}
 

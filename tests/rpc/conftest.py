@@ -21,6 +21,7 @@ from governor.core.resource import ResourceSpec
 from governor.core.types import SECOND, LeaseId, Nanos
 from governor.driver import Driver
 from governor.rpc import GrpcServer, serve
+from governor.rpc.admin import Desk
 from governor.sessions import Sessions
 from governor.testing.clock import FakeClock
 from governor.v1 import governor_pb2 as pb
@@ -90,7 +91,7 @@ class World:
     @property
     def sessions(self) -> Sessions:
         """Those that are remembered."""
-        return self.server._sessions._sessions
+        return self.server._sessions.sessions
 
     @property
     def streams(self) -> int:
@@ -126,14 +127,21 @@ def folder() -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def world(folder: Path, *resources: ResourceSpec, restart_grace: Nanos = 0) -> AsyncIterator[World]:
-    """A daemon's inside with ``resources``, on a unix socket and on TCP."""
+async def world(
+    folder: Path,
+    *resources: ResourceSpec,
+    restart_grace: Nanos = 0,
+    desk: Callable[[Driver], Desk] | None = None,
+) -> AsyncIterator[World]:
+    """A daemon's inside with ``resources``, on a unix socket and on TCP; with a ``desk``, operators are served."""
     clock = FakeClock()
     driver = Driver(Engine(), clock)
     driver.reserve_ids(LeaseId(10_000_000))
     driver.reconfigure(resources)
     path = folder / "governor.sock"
-    server = await serve(driver, clock, (UnixAddress(path), TcpAddress("127.0.0.1", 0)), restart_grace=restart_grace)
+    listen = (UnixAddress(path), TcpAddress("127.0.0.1", 0))
+    made_desk = None if desk is None else desk(driver)
+    server = await serve(driver, clock, listen, restart_grace=restart_grace, desk=made_desk)
     server.set_serving(True)
     try:
         async with aio.insecure_channel(f"unix:{path}") as channel:

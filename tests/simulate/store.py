@@ -150,7 +150,8 @@ class Scribe:
                 case Paused():
                     self._leases.update(dict.fromkeys(map(LeaseId, range(1, self._engine.last_id + 1))))
                 case Reconfigured():
-                    self._resources.update(dict.fromkeys((*effect.added, *effect.changed, *effect.removed), True))
+                    # Also those that are remembered no longer, since they are as good as new.
+                    self._resources.update(dict.fromkeys((*self._marks, *self._engine.remembered()), True))
                 case _:
                     pass
 
@@ -172,7 +173,7 @@ class Scribe:
     def everything(self, now: Nanos) -> Transaction:
         """All there is, of a clock of which nothing has been written yet."""
         self._leases.update(dict.fromkeys(map(LeaseId, range(1, self._engine.last_id + 1))))
-        self._resources.update(dict.fromkeys([known.name for known in self._engine.snapshot(now=now).resources], True))
+        self._resources.update(dict.fromkeys(self._engine.remembered(), True))
         transaction = self.transaction(now)
         assert transaction is not None or not self._engine.last_id
         return replace(transaction or Transaction({}, {}, {}, now, self._engine.last_id), anew=True)
@@ -193,6 +194,8 @@ class Scribe:
             if urgent or late or marks != self._marks.get(name):
                 names.append(name)
                 self._marks[name] = marks
+                if marks is None:
+                    del self._marks[name]
                 del self._resources[name]
         return names
 

@@ -182,6 +182,10 @@ class Pool:
         quarantined = len(self._quarantined)
         return MemberCounts(free, len(self._declared) - free - quarantined, quarantined)
 
+    def matters_until(self, now: Nanos) -> Nanos:
+        """What an operator takes out of the config he is done with: its members begin anew."""
+        return now
+
     def take(self, permits: int, now: Nanos) -> tuple[Member, ...]:
         """Lend whoever's turn it is, for each permit anew: one member may be lent several times."""
         if self._quarantined:

@@ -15,12 +15,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from governor.core.limit import LimitSpec
 from governor.core.memory import Memory, UnreadableError, number, rows, table
 from governor.core.snapshot import MemberCounts, WindowView
 from governor.core.types import Member, Nanos, Outcome
+
+# Of one limit. Whoever reloads it more often than that forgets those that would be back first.
+_MAX_GONE: Final = 8
+# The end of what never comes back by itself, since its window is closed.
+_NEVER: Final[Nanos] = 1 << 62
 
 
 @dataclass(slots=True, frozen=True)
@@ -48,38 +53,64 @@ class _Meter:
     """What is spent of one window.
 
     ``speed`` is units a nanosecond, ``cost`` units a permit, ``depth`` units a burst. ``tat`` is the
-    theoretical arrival time, in units.
+    theoretical arrival time, in units. ``aside``: units that are spent beyond that, and hold nobody up for now: what
+    did not fit into a burst when a reload lowered it. They come back after all the others.
     """
 
-    __slots__ = ("burst", "cost", "depth", "speed", "tat")
+    __slots__ = ("aside", "burst", "cost", "depth", "speed", "tat")
 
-    def __init__(self, window: Window, former: Sequence["_Meter"], now: Nanos) -> None:
-        """Take over what was spent of the ``former`` windows; if there were none, nothing was."""
+    def __init__(self, window: Window, former: Sequence["_Meter"], gone: Sequence["_Meter"], now: Nanos) -> None:
+        """Take over what was spent of ``former`` windows, if there were any, and of ones that are ``gone`` since."""
         assert window.period >= 1, "a window of no length"
         self.speed = window.permits
         self.cost = window.period
         self.burst = window.burst if window.permits else 0
         self.depth = self.burst * self.cost
         self.tat: int
-        same = [meter.tat for meter in former if (meter.speed, meter.cost) == (self.speed, self.cost)]
-        if same:
-            self.tat = max(same)
-            return
-        # The fullest of those this may be a new version of, or else of all: a reload must not refill a limit.
-        versions = [meter for meter in former if meter.cost == self.cost] or former
-        spent = max((meter.spent(now) for meter in versions), default=Fraction(0))
-        # Without this bound, lowering 1000/s to 1/h could shut the limit for six weeks. In a closed window
-        # nothing ever comes back; it keeps what was spent for the day it is opened.
-        if self.burst:
-            spent = min(spent, Fraction(self.burst))
-        self.tat = now * self.speed + ceil(spent * self.cost)
+        idle = now * self.speed
+        if same := [meter for meter in former if meter.key == self.key]:
+            self.tat = max([meter.tat for meter in same])
+            owed = max([meter.owed(now) for meter in same])
+        else:
+            # The fullest of those this may be a new version of, or else of all: a reload must not refill a limit. Nor
+            # must two of them, there and back, so one that is declared again has spent what it would have by itself.
+            versions = [meter for meter in former if meter.cost == self.cost] or former
+            again = [meter for meter in gone if meter.cost == self.cost]
+            spent = max([meter.spent(now) for meter in (*versions, *again)], default=Fraction(0))
+            self.tat = idle
+            owed = idle + ceil(spent * self.cost)
+        # What is more than a burst is put aside, or 1000/s lowered to 1/h could be shut for six weeks. It is not
+        # forgotten: it counts as soon as there is room for it in a larger burst.
+        self.tat = max(self.tat, min(owed, idle + self.depth))
+        self.aside = max(0, owed - max(self.tat, idle))
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """The same for windows of the same permits and period."""
+        return self.speed, self.cost
+
+    def aside_at(self, now: Nanos) -> int:
+        """Units put aside that are not back yet."""
+        return max(0, self.aside - max(0, now * self.speed - self.tat))
+
+    def owed(self, now: Nanos) -> int:
+        """The theoretical arrival time if nothing were put aside."""
+        aside = self.aside_at(now)
+        return max(self.tat, now * self.speed) + aside if aside else self.tat
 
     def spent(self, now: Nanos) -> Fraction:
-        """Permits that are not back yet."""
-        return Fraction(max(0, self.tat - now * self.speed), self.cost)
+        """Permits that are not back yet, those put aside among them."""
+        return Fraction(self.remember(now) + self.aside_at(now), self.cost)
+
+    def all_back_at(self, now: Nanos) -> Nanos:
+        """When nothing of it is spent any more, if nobody spends anything."""
+        owed = self.remember(now) + self.aside_at(now)
+        if not owed:
+            return now
+        return now + _ceil_div(owed, self.speed) if self.speed else _NEVER
 
     def remember(self, now: Nanos) -> int:
-        """Units that are not back yet."""
+        """Units that are not back yet, but for those put aside."""
         return max(0, self.tat - now * self.speed)
 
     def view(self, now: Nanos) -> WindowView:
@@ -88,27 +119,36 @@ class _Meter:
         next_at = None if available or not self.burst else _ceil_div(self.tat + self.cost - self.depth, self.speed)
         return WindowView(self.speed, self.cost, self.burst, available, next_at)
 
-    def recall(self, units: int, now: Nanos) -> None:
-        """So many are not back yet."""
+    def recall(self, units: int, aside: int, now: Nanos) -> None:
+        """So many are not back yet, and so many of those put aside."""
         self.tat = now * self.speed + units
+        self.aside = aside
 
 
 class RateLimit:
     """The state of one rate limit. When the clock steps back, time stands still until it has caught up."""
 
-    __slots__ = ("_capacity", "_last", "_meters", "_since", "_spec", "in_use")
+    __slots__ = ("_capacity", "_gone", "_last", "_meters", "_since", "_spec", "in_use")
     lends: ClassVar[bool] = False
 
     def __init__(self, spec: RateLimitSpec, now: Nanos) -> None:
         self.in_use = 0
         self._meters: list[_Meter] = []
+        # Windows that are not declared any more, until all that was spent of them would be back.
+        self._gone: list[_Meter] = []
         # The instant of the last take; there was none yet.
         self._last = now - 1
         self._declare(spec, now)
 
     def _declare(self, spec: RateLimitSpec, now: Nanos) -> None:
         self._spec = spec
-        self._meters = [_Meter(window, self._meters, now) for window in spec.windows]
+        former, gone = self._meters, self._gone
+        self._meters = [_Meter(window, former, gone, now) for window in spec.windows]
+        declared = {meter.key for meter in self._meters}
+        left = [meter for meter in (*gone, *former) if meter.key not in declared and meter.all_back_at(now) > now]
+        # Of those that were declared twice the last one is as good as the other.
+        self._gone = sorted({meter.key: meter for meter in left}.values(), key=lambda meter: meter.all_back_at(now))
+        del self._gone[:-_MAX_GONE]
         self._capacity = min([meter.burst for meter in self._meters], default=None)
         # What was taken before this instant was counted in other windows. So was what was taken at the very instant of
         # a reload; what is taken later in that instant cannot be told from it, and is not refunded either.
@@ -182,6 +222,8 @@ class RateLimit:
         for meter in self._meters:
             idle = now * meter.speed
             if meter.tat < idle:
+                if meter.aside:
+                    meter.aside = meter.aside_at(now)
                 meter.tat = idle
             meter.tat += permits * meter.cost
         return ()
@@ -206,13 +248,26 @@ class RateLimit:
         if spec != self._spec:
             self._declare(spec, max(now, self._last))
 
+    def matters_until(self, now: Nanos) -> Nanos:
+        """Until all is back that was spent, also of windows that are gone."""
+        return max([meter.all_back_at(now) for meter in (*self._meters, *self._gone)], default=now)
+
     def remember(self, now: Nanos) -> Memory:
-        """What is spent of each window, in units; and since when takes count in these windows, and the last of them."""
-        return {
+        """What is spent of each window, in units; and since when takes count in these windows, and the last of them.
+
+        Seldom also what is put aside of each, and of windows that are gone their permits, period and units.
+        """
+        memory: dict[str, Memory] = {
             "spent": [meter.remember(now) for meter in self._meters],
             "last": self._last - now,
             "since": self._since - now,
         }
+        if any(aside := [meter.aside_at(now) for meter in self._meters]):
+            memory["aside"] = aside
+        gone = [[*meter.key, meter.remember(now) + meter.aside_at(now)] for meter in self._gone]
+        if gone := [each for each in gone if each[-1]]:
+            memory["gone"] = gone
+        return memory
 
     def restore(self, permits: int, members: tuple[Member, ...], now: Nanos) -> None:
         """Nothing is lent here; what is spent is remembered as a whole."""
@@ -220,13 +275,35 @@ class RateLimit:
     def recall(self, memory: Memory, now: Nanos) -> None:
         """As much is spent as was then."""
         known = table(memory)
-        spent = [number(units, at_least=0) for units in rows(known.get("spent"))]
-        if len(spent) != len(self._meters):
-            raise UnreadableError(f"expected what is spent of windows: {len(self._meters)}, found {len(spent)}")
-        for meter, units in zip(self._meters, spent, strict=True):
-            meter.recall(units, now)
+        spent = self._units(known.get("spent"))
+        aside = self._units(known["aside"]) if "aside" in known else [0] * len(spent)
+        for meter, units, more in zip(self._meters, spent, aside, strict=True):
+            meter.recall(units, more, now)
+        self._gone = [_gone(row, now) for row in rows(known.get("gone", []))[-_MAX_GONE:]]
         self._last = now + number(known.get("last"))
         self._since = now + number(known.get("since"))
+
+    def _units(self, memory: Memory) -> list[int]:
+        units = [number(each, at_least=0) for each in rows(memory)]
+        if len(units) != len(self._meters):
+            raise UnreadableError(f"expected what is spent of windows: {len(self._meters)}, found {len(units)}")
+        return units
+
+
+def _gone(memory: Memory, now: Nanos) -> _Meter:
+    numbers = rows(memory)
+    if len(numbers) != 3:  # noqa: PLR2004 - as they are remembered
+        raise UnreadableError(
+            f"expected permits, period and units of a window that is gone, found {len(numbers)} values"
+        )
+    permits, period, units = (
+        number(numbers[0], at_least=0),
+        number(numbers[1], at_least=1),
+        number(numbers[2], at_least=0),
+    )
+    meter = _Meter(Window(permits, period, 0), (), (), now)
+    meter.recall(units, 0, now)
+    return meter
 
 
 def _ceil_div(units: int, speed: int) -> Nanos:

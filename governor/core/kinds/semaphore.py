@@ -64,6 +64,10 @@ class Semaphore:
     def members(self, now: Nanos) -> MemberCounts | None:
         """A semaphore has none."""
 
+    def matters_until(self, now: Nanos) -> Nanos:
+        """What is not lent is nothing."""
+        return now
+
     def take(self, permits: int, now: Nanos) -> tuple[Member, ...]:
         """Lend ``permits``."""
         self.in_use += permits

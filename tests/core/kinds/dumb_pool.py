@@ -53,6 +53,10 @@ class DumbPool:
         """All slots: there are few."""
         return self.capacity
 
+    def matters_until(self, now: Nanos) -> Nanos:
+        """No longer than it is declared."""
+        return now
+
     def available(self, now: Nanos) -> int:
         """Free slots, as far as what is lent in all leaves room for them."""
         free = sum(entry.free(now) for entry in self.entries.values())

@@ -1,0 +1,1 @@
+"""How governor is run: its image, and what watches it."""

@@ -1,0 +1,1 @@
+"""Rules, dashboards and a runbook; the Python in here makes the dashboards and runs everything together."""

@@ -1,0 +1,156 @@
+"""A daemon, a sample load and a Prometheus that watches it, started and ended together.
+
+It knows in which order they start, where each is, and how to end them all. It must never know what a metric means.
+Each writes its log into the folder, where the config and all state are as well, so that nothing else is touched.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+HERE: Final = Path(__file__).parent
+PROMETHEUS: Final = "prometheus"
+# For a start; what is right takes far less, also on a busy machine.
+_START_S: Final = 30.0
+_END_S: Final = 10.0
+
+_CONFIG: Final = """\
+global: {{scrape_interval: {interval}, evaluation_interval: {interval}}}
+rule_files: ["{rules}/*.yaml"]
+scrape_configs:
+  - job_name: governor
+    static_configs: [{{targets: ["{http}"]}}]
+"""
+
+
+class TogetherError(Exception):
+    """One of them could not be started, or has ended: which, and the last it said."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where each is: a folder for all, and host:port of what listens. ``interval``: from scrape to scrape."""
+
+    folder: Path
+    grpc: str = "127.0.0.1:7411"
+    http: str = "127.0.0.1:7412"
+    prometheus: str = "127.0.0.1:9097"
+    interval: str = "5s"
+
+
+@dataclass
+class Together:
+    """All of them, from the beginning of a `with` block to its end."""
+
+    places: Places
+    running: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
+
+    def __enter__(self) -> Self:
+        try:
+            self._start_all()
+        except BaseException:
+            self._end_all()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end_all()
+
+    def restart_daemon(self) -> None:
+        """In good order, with the same addresses and state."""
+        self._end("daemon")
+        self._start_daemon()
+
+    def check(self) -> None:
+        """Raises `TogetherError` if any of them has ended."""
+        for name, process in self.running.items():
+            if process.poll() is not None:
+                raise TogetherError(self._why(name, process))
+
+    # --- each of them ---------------------------------------------------------------------------------------
+
+    def _start_all(self) -> None:
+        folder = self.places.folder
+        folder.mkdir(parents=True, exist_ok=True)
+        sample = (HERE / "sample.yaml").read_text(encoding="utf-8")
+        sample = sample.replace("127.0.0.1:7411", self.places.grpc).replace("127.0.0.1:7412", self.places.http)
+        (folder / "governor.yaml").write_text(sample, encoding="utf-8")
+        self._start_daemon()
+        self._start("load", [sys.executable, "-m", "deploy.monitoring.load", self.places.grpc])
+        config = _CONFIG.format(interval=self.places.interval, rules=HERE / "rules", http=self.places.http)
+        (folder / "prometheus.yaml").write_text(config, encoding="utf-8")
+        prometheus = shutil.which(PROMETHEUS)
+        if prometheus is None:
+            raise TogetherError(f"there is no `{PROMETHEUS}` on PATH; on Debian: apt-get install prometheus")
+        options = {
+            "config.file": folder / "prometheus.yaml",
+            "storage.tsdb.path": folder / "prometheus",
+            "storage.tsdb.retention.time": "1d",
+            "web.listen-address": self.places.prometheus,
+        }
+        self._start("prometheus", [prometheus, *(f"--{name}={value}" for name, value in options.items())])
+        self._wait_for("prometheus", f"http://{self.places.prometheus}/-/ready")
+
+    def _start_daemon(self) -> None:
+        command = [sys.executable, "-m", "governor.cli", "serve", "--config", str(self.places.folder / "governor.yaml")]
+        self._start("daemon", command)
+        self._wait_for("daemon", f"http://{self.places.http}/-/ready")
+
+    def _start(self, name: str, command: list[str]) -> None:
+        with self._log(name).open("ab") as log:
+            # In a session of its own: a Ctrl-C at the terminal is for us, and we end them in order.
+            self.running[name] = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=HERE.parents[1], env=_environ(),
+                start_new_session=True,
+            )  # fmt: skip
+
+    def _wait_for(self, name: str, url: str) -> None:
+        end = time.monotonic() + _START_S
+        while True:
+            self.check()
+            try:
+                with urllib.request.urlopen(url, timeout=1):  # noqa: S310 - our own URL
+                    return
+            except OSError:
+                if time.monotonic() > end:
+                    raise TogetherError(self._why(name, self.running[name])) from None
+            time.sleep(0.05)
+
+    def _end_all(self) -> None:
+        for name in reversed(list(self.running)):
+            self._end(name)
+
+    def _end(self, name: str) -> None:
+        process = self.running.pop(name)
+        assert process.stdin is not None
+        process.stdin.close()  # a load ends with it
+        process.terminate()
+        try:
+            process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def _log(self, name: str) -> Path:
+        return self.places.folder / f"{name}.log"
+
+    def _why(self, name: str, process: "subprocess.Popen[bytes]") -> str:
+        lines = self._log(name).read_text(encoding="utf-8", errors="replace").splitlines()[-5:]
+        how = "does not answer" if process.poll() is None else f"has ended with {process.poll()}"
+        return "\n".join([f"the {name} {how}; its log, {self._log(name)}, ends with:", *lines])
+
+
+def _environ() -> Mapping[str, str]:
+    """Modules of this checkout come first, also where another is installed."""
+    path = [str(HERE.parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}

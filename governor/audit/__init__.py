@@ -1,0 +1,187 @@
+"""The audit trail: what operators do and what befalls leases, as lines of a file.
+
+It knows which entries are written, and whether anybody has to wait for that. It must never know how an entry comes
+about.
+
+Under ``drop`` nobody waits, and what the file cannot take in time is dropped and counted. Under ``block`` whoever is
+about to be told of anything waits until its line is written: with what is put on record, so that there is one place to
+wait. A file that says that it cannot be written is not waited for: nothing is granted meanwhile, as while the state
+cannot be written, and as while more lines wait than may.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Final
+
+from governor.audit.file import AuditFile, AuditFileError
+from governor.audit.line import line
+from governor.audit.writer import MAX_BYTES, Writer
+from governor.auditing import AuditEvents, Auditing, AuditPolicy
+from governor.chronicle import Chronicle
+from governor.core.types import Nanos
+from governor.driver import Driver
+from governor.entries import ACTS, LEASES, Entry, What
+from governor.wording import were
+
+__all__ = ["Audit", "AuditFileError"]
+
+# How long the end waits for the last lines, in seconds.
+LAST_LINES_S: Final = 2.0
+
+_LOG: Final = logging.getLogger("governor")
+
+Done = bool | Awaitable[bool]
+
+
+class Audit:
+    """One audit trail, from `begin` to `close`.
+
+    ``dropped`` is called with how many lines were, ``failed`` for each failure of the file, in any thread.
+    """
+
+    def __init__(
+        self,
+        asked: Auditing,
+        now: Callable[[], Nanos],
+        *,
+        dropped: Callable[[int], None],
+        failed: Callable[[], None],
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
+        """``now``: the wall clock. Raises AuditFileError."""
+        self._asked = asked
+        self._dropped = dropped
+        self._blocks = asked.policy is AuditPolicy.BLOCK
+        self._most = max_bytes
+        self._loop = asyncio.get_running_loop()
+
+        def complain(sentence: str) -> None:
+            failed()
+            _LOG.error("%s", sentence)
+
+        self._writer = Writer(
+            AuditFile(asked.file, asked.max_size, asked.keep, complain),
+            lambda missed: line(Entry(now(), What.MISSED, missed=missed)),
+            meanwhile="nothing is granted" if self._blocks else "lines wait, and those that do not fit are dropped",
+            failed=failed,
+            news=self._news,
+            max_bytes=max_bytes,
+        )
+        self._unsent: list[bytes] = []
+        self._dropping = False
+        # Those who wait, by the line up to which all must be written. Two groups at most: for what is being written,
+        # and for what comes next.
+        self._waiting: list[tuple[int, asyncio.Future[bool]]] = []
+        self._driver: Driver | None = None
+        self._commit: Callable[[], Done] = lambda: True
+        self._holding = False
+        # Called when `hindrance` is another.
+        self.changed: Callable[[], None] = lambda: None
+        self._closed = False
+
+    def begin(self, chronicle: Chronicle, driver: Driver) -> None:
+        """From now on all that is wanted of what happens is written."""
+        self._driver = driver
+        if self._asked.events is AuditEvents.OPERATORS:
+            chronicle.act_listeners.append(lambda entry: self._tell((entry,)))
+        else:
+            chronicle.listen(self._tell if self._asked.events is AuditEvents.ALL else self._tell_some)
+        if self._blocks:
+            self._commit, driver.commit = driver.commit, self._commit_too
+
+    def reopen(self) -> None:
+        """Somebody may have moved the file away."""
+        self._writer.reopen()
+
+    @property
+    def hindrance(self) -> str | None:
+        """Why nothing may be granted, if so."""
+        return "the audit file cannot be written" if self._holding else None
+
+    async def close(self) -> None:
+        """Write what is there, for a bounded time."""
+        self._send()
+        self._closed = True
+        self._writer.end()
+        left = await asyncio.to_thread(self._writer.join, LAST_LINES_S)
+        if left:
+            self._dropped(left)
+            _LOG.error("audit file %s: the last %s not written", self._asked.file, were(left, "line"))
+
+    # --- what happens ---------------------------------------------------------------------------------------
+
+    def _tell_some(self, told: Sequence[Entry]) -> None:
+        some = [entry for entry in told if entry.what in LEASES or entry.what in ACTS]
+        if some:
+            self._tell(some)
+
+    def _tell(self, told: Sequence[Entry]) -> None:
+        if not self._unsent:
+            # What one turn of the loop brings is handed over at once: to wake a thread costs more than a line.
+            self._loop.call_soon(self._send)
+        self._unsent += map(line, told)
+
+    def _send(self) -> None:
+        if not self._unsent or self._closed:
+            return
+        lines, self._unsent = self._unsent, []
+        dropped = self._writer.add(lines)
+        if dropped:
+            self._dropped(dropped)
+            if not self._dropping:
+                _LOG.error("audit file %s: takes lines too slowly: some are dropped, and counted", self._asked.file)
+        self._dropping = bool(dropped)
+        self._look()
+
+    # --- waiting for it -------------------------------------------------------------------------------------
+
+    def _commit_too(self) -> Done:
+        """As `Driver.commit`, and the lines of all that has happened are written, too."""
+        done = self._commit()
+        self._send()
+        if self._writer.written == self._writer.put:
+            return done
+        return self._both(done)
+
+    async def _both(self, done: Done) -> bool:
+        # First asked for, then waited for: both disks are at work at the same time.
+        written = self._written()
+        good = done if isinstance(done, bool) else await done
+        return await written and good
+
+    def _written(self) -> "asyncio.Future[bool]":
+        """Whether all lines so far are written, once that is known."""
+        writer, waiting = self._writer, self._waiting
+        if waiting and waiting[-1][0] > writer.taken:
+            # That one is not being written yet, so this one will be with it.
+            waiting[-1] = writer.put, waiting[-1][1]
+        else:
+            waiting.append((writer.put, self._loop.create_future()))
+        written = waiting[-1][1]
+        self._look()
+        # Whoever waits may be cancelled, and others wait for the same.
+        return asyncio.shield(written)
+
+    def _news(self) -> None:
+        """In the writer's thread."""
+        if self._blocks and not self._closed:
+            with suppress(RuntimeError):  # the loop is closed: there is nobody left who waits
+                self._loop.call_soon_threadsafe(self._look)
+
+    def _look(self) -> None:
+        """Whoever has waited long enough goes on; whether anything may be granted."""
+        if not self._blocks:
+            return
+        writer, waiting = self._writer, self._waiting
+        broken = bool(writer.problem)
+        while waiting and (broken or waiting[0][0] <= writer.written):
+            waiting.pop(0)[1].set_result(not broken)
+        # Half of the room is for what still comes of what has been granted.
+        holds = broken or writer.waiting > self._most // (4 if self._holding else 2)
+        if holds is not self._holding:
+            self._holding = holds
+            assert self._driver is not None
+            self._driver.set_writable(not holds, by="audit")
+            self.changed()

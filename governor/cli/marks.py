@@ -1,0 +1,35 @@
+"""What the numbers of a resource do not say.
+
+It knows words. It must never know where they are shown.
+"""
+
+from typing import TYPE_CHECKING
+
+from governor.wording import printable, span
+
+if TYPE_CHECKING:
+    from governor.v1.governor_pb2 import Override, Resource
+
+
+def marks(resource: "Resource") -> list[str]:
+    """In the order of how much they explain."""
+    marks = []
+    if resource.removed:
+        # It has left the config, and drains by that.
+        marks.append("removed")
+    if resource.paused:
+        marks.append("paused")
+    if resource.draining and not resource.removed:
+        marks.append("draining")
+    if resource.over_limit:
+        marks.append(f"{resource.over_limit} over limit")
+    if resource.HasField("override"):
+        marks.append(f"{override(resource.override)} for {span(resource.override.remaining.ToNanoseconds())}")
+    if quarantined := resource.members.quarantined:
+        marks.append(f"{quarantined} quarantined")
+    return marks
+
+
+def override(each: "Override") -> str:
+    """What it sets: ``permits=12``."""
+    return printable(" ".join(f"{name}={value}" for name, value in sorted(each.settings.items())))

@@ -1,0 +1,169 @@
+"""Where something listens, as YAML declares it: ``listen``, ``admin`` and ``http``, and what must not be the same.
+
+It knows addresses in a file. It must never open one.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, ClassVar, Final
+
+from pydantic import AfterValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
+
+from governor.address import DEFAULT_MODE, Address, TcpAddress, UnixAddress
+from governor.config.accepts import Context, context_of
+from governor.config.declared import SOME, Conflict, Declared, complain, given, quietly
+from governor.config.nodes import ListNode, MappingNode, Node, Scalar
+from governor.config.values import ACCOUNT, ADDRESS, MODE, SOCKET, TCP_OR_OFF
+
+# What an ordinary user can have: the least file there is must start.
+DEFAULT_LISTEN: Final = (TcpAddress("127.0.0.1", 7411),)
+DEFAULT_HTTP: Final = TcpAddress("127.0.0.1", 7412)
+
+_OURS_ALONE: Final = (
+    "expected a unix socket, or an address of this machine alone such as 127.0.0.1:7413, "
+    "since nobody is asked who they are"
+)
+
+
+class Socket(Declared):
+    """A unix socket, and who may connect to it."""
+
+    shape: ClassVar[str] = ADDRESS.what
+
+    unix: Annotated[Path, SOCKET, Field(description="The path of the socket.")]
+    mode: Annotated[
+        int,
+        MODE,
+        Field(
+            description="The mode of the socket: who may write to it may ask for permits.",
+            examples=["0660", "0600"],
+            json_schema_extra={"default": f"0{DEFAULT_MODE:o}"},
+        ),
+    ] = DEFAULT_MODE
+    owner: Annotated[str | int | None, ACCOUNT, Field(description="The user whom the socket is given to.")] = None
+    group: Annotated[str | int | None, ACCOUNT, Field(description="The group whom the socket is given to.")] = None
+
+
+class Listener:
+    """An item of ``listen`` or ``admin``: an address, or the mapping of a socket."""
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        def read(node: object, _: object, info: ValidationInfo) -> Address:
+            if not isinstance(node, MappingNode):
+                return ADDRESS.read(node, context_of(info))
+            socket = Socket.model_validate(node, context=info.context)
+            return UnixAddress(socket.unix, socket.mode, socket.owner, socket.group)
+
+        # The union is for the JSON Schema; pydantic would answer a mistake with the complaints of both.
+        union = core_schema.union_schema(
+            [handler.generate_schema(Annotated[Address, ADDRESS]), handler.generate_schema(Socket)]
+        )
+        return core_schema.with_info_wrap_validator_function(read, union)
+
+
+class OneOrSome:
+    """Lets an item stand for the list of it alone."""
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(_listed, handler(source))
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        some = {**handler(core), **SOME}
+        return {"anyOf": [some["items"], some]}
+
+
+def _listed(node: object) -> object:
+    if not isinstance(node, (Scalar, MappingNode)) or (isinstance(node, Scalar) and node.null):
+        return node
+    listed = ListNode(node.line)
+    listed.append(node)
+    return listed
+
+
+def here(addresses: tuple[Address, ...]) -> tuple[Address, ...]:
+    """Refuses what other machines can reach."""
+    complain(
+        ((place,), _OURS_ALONE)
+        for place, address in enumerate(addresses)
+        if isinstance(address, TcpAddress) and not address.is_loopback
+    )
+    return addresses
+
+
+def apart(key: str) -> AfterValidator:
+    """Refuses two addresses that cannot both be listened on."""
+
+    def check(addresses: tuple[Address, ...]) -> tuple[Address, ...]:
+        taken = ((place, _taken(address, addresses[:place])) for place, address in enumerate(addresses))
+        complain(((place,), f"already taken by {key}[{other}]") for place, other in taken if other is not None)
+        return addresses
+
+    return AfterValidator(check)
+
+
+def _taken(address: Address, others: Iterable[Address | None]) -> int | None:
+    """Which of ``others`` cannot be listened on beside ``address``."""
+    return next((place for place, other in enumerate(others) if other and _overlap(address, other)), None)
+
+
+def _overlap(one: Address, other: Address) -> bool:
+    match one, other:
+        case TcpAddress(), TcpAddress():
+            return one.overlaps(other)
+        case UnixAddress(), UnixAddress():
+            return one.path == other.path
+        case _:
+            return False
+
+
+def conflicts(node: MappingNode, context: Context) -> Iterator[Conflict]:
+    """One address for two things."""
+    yield from _http_taken(node, context)
+    yield from _admin_taken(node, context)
+
+
+def _http_taken(node: MappingNode, context: Context) -> Iterator[Conflict]:
+    http = given(TCP_OR_OFF, node, "http", context) if "http" in node else DEFAULT_HTTP
+    if http is None:
+        return
+    place = _taken(http, _listeners(node, "listen", DEFAULT_LISTEN, context))
+    if place is None:
+        return
+    if "http" in node:
+        other = f"listen[{place}]" if "listen" in node else "listen, as it is by default"
+        yield ("http",), f"already taken by {other}: choose another port"
+    else:
+        other = f"http, as it is by default ({DEFAULT_HTTP})"
+        yield ("listen", place), f"already taken by {other}: choose another port"
+
+
+def _admin_taken(node: MappingNode, context: Context) -> Iterator[Conflict]:
+    http = given(TCP_OR_OFF, node, "http", context) if "http" in node else DEFAULT_HTTP
+    listen = _listeners(node, "listen", DEFAULT_LISTEN, context)
+    for place, address in enumerate(_listeners(node, "admin", (), context)):
+        if address is None:
+            continue
+        taken = _taken(address, listen)
+        if taken is not None:
+            where = f"listen[{taken}]" if "listen" in node else "listen, as it is by default"
+            yield ("admin", place), f"already taken by {where}: choose another, or leave admin out"
+        elif http is not None and _overlap(address, http):
+            where = "http" if "http" in node else f"http, as it is by default ({DEFAULT_HTTP})"
+            yield ("admin", place), f"already taken by {where}: choose another port"
+
+
+def _listeners(node: MappingNode, key: str, usual: tuple[Address, ...], context: Context) -> tuple[Address | None, ...]:
+    """What ``key`` says, None for each item that is refused; ``usual`` when nothing is said."""
+    if key not in node:
+        return usual
+    listed = _listed(node[key])
+    return tuple(_listener(item, context) for item in listed) if isinstance(listed, ListNode) else ()
+
+
+def _listener(item: Node, context: Context) -> Address | None:
+    if not isinstance(item, MappingNode):
+        return quietly(ADDRESS, item, context)
+    path = given(SOCKET, item, "unix", context)
+    return None if path is None else UnixAddress(path)

@@ -1,0 +1,50 @@
+"""Operators: what the daemon tells them of itself, and what it lets them do.
+
+It knows which part of the daemon has which answer. It must never know how operators are reached.
+"""
+
+import socket
+from pathlib import Path
+
+from governor.chronicle import Chronicle
+from governor.clock import unix_nanos
+from governor.core.types import EndReason
+from governor.driver import Driver
+from governor.journal import Journal
+from governor.metrics import Metrics
+from governor.reload import Reloader
+from governor.rpc.admin import About, Desk, where
+from governor.rpc.watch import Watch
+
+# Who has asked for a reload when nobody says so.
+_SOMEBODY: str = "Admin"
+
+
+def desk(
+    driver: Driver,
+    journal: Journal,
+    metrics: Metrics,
+    reloader: Reloader,
+    chronicle: Chronicle,
+    *,
+    state: Path,
+    http: str,
+) -> Desk:
+    """The desk of one daemon, which starts now; ``http`` is where its pages are."""
+    config, started_at = reloader.started, unix_nanos()
+    host, folder = socket.gethostname(), str(state.absolute())
+
+    def about() -> About:
+        revoked, expired = metrics.lost(EndReason.REVOKED), metrics.lost(EndReason.EXPIRED)
+        return About(host, started_at, http, folder, config.durability, journal.broken, revoked, expired)
+
+    return Desk(
+        where=where(config.admin, config.listen, state),
+        about=about,
+        config=lambda: reloader.state,
+        reload=lambda actor: reloader.reload(actor or _SOMEBODY),
+        read=reloader.read,
+        running=lambda: (reloader.config, reloader.started),
+        act=chronicle.act,
+        watch=Watch(chronicle, driver).watch,
+    )

@@ -1,0 +1,177 @@
+"""Lists: who holds what, who waits for what, and which sessions there are, a page at a time.
+
+It knows how long it may look before others have their turn, and how many lists may be under way. It must never know
+where they are sent.
+
+What is listed is named at the start; whoever is gone when his turn comes is left out. Between two pages, and now and
+then while nothing fits, the event loop is given back, and no page is made before the last one has been written: so a
+list of a hundred thousand leases holds nobody up, and a client that does not read costs one page.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Final, Generic, TypeVar
+
+from governor.clock import Clock
+from governor.core.snapshot import LeaseView
+from governor.core.types import Denial, LeaseId, Reason, TicketId
+from governor.driver import Driver
+from governor.rpc import status
+from governor.rpc.admin import looks
+from governor.rpc.calls import Answer
+from governor.rpc.fields import MAX_NAME_BYTES, MAX_TEXT_BYTES, Malformed, at_least, bounded
+from governor.rpc.status import Hindrance
+from governor.sessions import Sessions
+from governor.v1 import admin_pb2
+
+# So many make one message, and so many are looked at in one turn of the event loop: a millisecond or two of work.
+PAGE: Final = 200
+LOOKED_AT: Final = 250
+# Each has its names in memory.
+AT_ONCE: Final = 16
+
+Row = TypeVar("Row")
+Name = TypeVar("Name")
+
+
+class Lists:
+    """The lists of one daemon."""
+
+    def __init__(self, driver: Driver, clock: Clock, sessions: Sessions) -> None:
+        self._driver = driver
+        self._clock = clock
+        self._sessions = sessions
+        self._under_way = 0
+
+    async def leases(self, request: admin_pb2.ListLeasesRequest) -> AsyncGenerator[Answer, None]:
+        """By rising id."""
+        refused = self._filters(request.resource, request.client, request.session, request.limit)
+        if refused is not None:
+            yield refused
+            return
+        resource, client = request.resource, request.client
+
+        def row(lease: LeaseId) -> admin_pb2.LeaseState | None:
+            view = self._driver.lease(lease)
+            if view is None or (client and view.client != client) or (resource and not _covers(view, resource)):
+                return None
+            return looks.lease(view, self._sessions.owners.get(lease), self._clock.now())
+
+        with self._one_more():
+            owner = self._sessions.named(request.session) if request.session else None
+            ids = self._driver.lease_ids(None) if owner is None else sorted(owner.leases)
+            pages = _Pages(ids, row, request.limit)
+            async for page in pages.told():
+                yield admin_pb2.ListLeasesResponse(leases=page).SerializeToString()
+
+    async def waiters(self, request: admin_pb2.ListWaitersRequest) -> AsyncGenerator[Answer, None]:
+        """First in line first."""
+        refused = self._filters(request.resource, request.client, request.session, request.limit)
+        if refused is not None:
+            yield refused
+            return
+        client, session = request.client, request.session
+        # How many were seen in each line: of a long one, the engine itself counts the first few only.
+        ahead: dict[str, int] = {}
+        place = 0
+
+        def row(ticket: TicketId) -> admin_pb2.WaiterState | None:
+            nonlocal place
+            view = self._driver.waiter(ticket)
+            if view is None:
+                return None
+            place += 1
+            before = max([ahead.get(claim.resource, 0) for claim in view.claims])
+            ahead.update({claim.resource: ahead.get(claim.resource, 0) + 1 for claim in view.claims})
+            if client and view.client != client:
+                return None
+            owner = self._sessions.of_request(view.client, view.request_id)
+            if session and (owner is None or owner.name != session):
+                return None
+            now = self._clock.now()
+            standing = self._driver.place(ticket)
+            at_least = 0 if standing is None else standing[1] - now
+            return looks.waiter(place, view, owner, self._sessions.expected(view.claims, before, at_least), now)
+
+        with self._one_more():
+            pages = _Pages(self._driver.waiting(request.resource or None), row, request.limit)
+            async for page in pages.told():
+                yield admin_pb2.ListWaitersResponse(waiters=page).SerializeToString()
+
+    async def sessions(self, request: admin_pb2.ListSessionsRequest) -> AsyncGenerator[Answer, None]:
+        """In the order in which they began."""
+        refused = self._filters("", request.client, "", 0)
+        if refused is not None:
+            yield refused
+            return
+        client = request.client
+
+        def row(name: str) -> admin_pb2.SessionState | None:
+            session = self._sessions.named(name)
+            if session is None or (client and session.client != client):
+                return None
+            return looks.session(session, self._clock.now())
+
+        with self._one_more():
+            async for page in _Pages(self._sessions.names(), row, 0).told():
+                yield admin_pb2.ListSessionsResponse(sessions=page).SerializeToString()
+
+    def _filters(self, resource: str, client: str, session: str, limit: int) -> status.Refusal | None:
+        """Why there is no such list."""
+        try:
+            bounded("resource", resource, MAX_NAME_BYTES)
+            bounded("client", client, MAX_TEXT_BYTES)
+            bounded("session", session, MAX_TEXT_BYTES)
+            at_least("limit", limit, 0)
+        except Malformed as malformed:
+            return status.refusal(malformed.denial)
+        if resource and self._driver.resource(resource) is None:
+            return status.refusal(Denial(Reason.UNKNOWN_RESOURCE, resource))
+        if session and self._sessions.named(session) is None:
+            return status.hindered(Hindrance.UNKNOWN_SESSION, session=session)
+        if self._under_way == AT_ONCE:
+            return status.hindered(Hindrance.BUSY, most=AT_ONCE, what="lists are being told")
+        return None
+
+    @contextmanager
+    def _one_more(self) -> Iterator[None]:
+        self._under_way += 1
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+
+
+class _Pages(Generic[Name, Row]):
+    """One list: a ``row`` for each of ``names`` that has one, and no more than ``limit`` of them (0: all)."""
+
+    def __init__(self, names: Iterable[Name], row: Callable[[Name], Row | None], limit: int) -> None:
+        self._names = names
+        self._row = row
+        self._limit = limit
+
+    async def told(self) -> AsyncGenerator[list[Row], None]:
+        """Full pages, and the last one."""
+        page: list[Row] = []
+        told = looked_at = 0
+        for name in self._names:
+            row = self._row(name)
+            looked_at += 1
+            if row is not None:
+                page.append(row)
+                told += 1
+            if told == self._limit and row is not None:
+                break
+            if len(page) == PAGE:
+                yield page
+                page, looked_at = [], 0
+            elif looked_at == LOOKED_AT:
+                looked_at = 0
+                await asyncio.sleep(0)
+        if page:
+            yield page
+
+
+def _covers(view: LeaseView, resource: str) -> bool:
+    return any(grant.resource == resource for grant in view.grants)

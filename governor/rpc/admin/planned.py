@@ -1,0 +1,136 @@
+"""What a config would change, before it is in force: Diff.
+
+It knows how a file comes in parts, and how its differences are told. It must never put anything into force, and never
+show what a variable of the environment held.
+"""
+
+import asyncio
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from governor.aside import aside
+from governor.config import Config, ConfigError, Problem
+from governor.config.document import MAX_BYTES
+from governor.config.settings import Setting, at_next_start, at_once
+from governor.config.written import HIDDEN, Change, changes, declared
+from governor.core.differences import Difference, What
+from governor.driver import Driver
+from governor.rpc import status, translate
+from governor.rpc.admin.desk import Desk
+from governor.rpc.calls import Answer, Context
+from governor.rpc.fields import MAX_TEXT_BYTES, Malformed, bounded
+from governor.rpc.reading import LOOK_SECONDS
+from governor.rpc.status import Hindrance
+from governor.v1 import admin_pb2
+
+# Files that are being read, each of a megabyte at most.
+AT_ONCE: Final = 4
+# What to call a file that has no name.
+_NAMELESS: Final = "config"
+
+_WHATS: Final = {
+    What.ADDED: admin_pb2.Difference.ADDED,
+    What.CHANGED: admin_pb2.Difference.CHANGED,
+    What.REMOVED: admin_pb2.Difference.REMOVED,
+}
+# Settings of the daemon that can say nothing but a number or one of a few words: never a secret.
+_HARMLESS: Final = frozenset({"drain_timeout", "durability", "restart_grace", "on_store_error"})
+
+
+class Planned:
+    """Configs that are compared with the one in force."""
+
+    def __init__(self, driver: Driver, desk: Desk) -> None:
+        self._driver = driver
+        self._desk = desk
+        self._under_way = 0
+
+    async def diff(self, raw: bytes, context: Context) -> Answer:
+        """What would change; raises `Malformed`."""
+        if self._under_way == AT_ONCE:
+            return status.hindered(Hindrance.BUSY, most=AT_ONCE, what="files are being compared")
+        self._under_way += 1
+        try:
+            return await self._diff(raw, context)
+        finally:
+            self._under_way -= 1
+
+    async def _diff(self, raw: bytes, context: Context) -> Answer:
+        request = _request(raw)
+        bounded("name", request.name, MAX_TEXT_BYTES)
+        data = request.yaml + await _rest(context, len(request.yaml))
+        name = request.name or _NAMELESS
+        try:
+            config = await aside(lambda: self._desk.read(data, name), "governor-diff")
+        except ConfigError as error:
+            return admin_pb2.DiffResponse(problems=map(_problem, error.problems)).SerializeToString()
+        return self._compared(config, variables=b"${" in data).SerializeToString()
+
+    def _compared(self, config: Config, *, variables: bool) -> admin_pb2.DiffResponse:
+        running, started = self._desk.running()
+        return admin_pb2.DiffResponse(
+            differences=map(_difference, self._driver.differences(config.resources)),
+            settings=[_setting(each, variables=variables) for each in at_once(running, config)],
+            at_next_start=[_setting(each, variables=variables) for each in at_next_start(started, config)],
+        )
+
+
+def _request(raw: bytes) -> admin_pb2.DiffRequest:
+    try:
+        return admin_pb2.DiffRequest.FromString(raw)
+    except DecodeError:
+        expected = translate.undecodable(admin_pb2.DiffRequest)
+        raise Malformed(expected.field, expected.expected) from None
+
+
+async def _rest(context: Context, size: int) -> bytes:
+    """What comes after the first message; the size of all is bounded, and so is the time that it may take."""
+    parts: list[bytes] = []
+    while True:
+        if size > MAX_BYTES:
+            raise Malformed("yaml", f"at most {MAX_BYTES} bytes in all")
+        try:
+            async with asyncio.timeout(2 * LOOK_SECONDS):
+                # The stubs say bytes, but at the end of a stream it is aio.EOF.
+                raw: object = await context.read()
+        except TimeoutError:
+            raise Malformed("yaml", "the rest of the file, or its end, and nothing came") from None
+        if not isinstance(raw, bytes):
+            return b"".join(parts)
+        parts.append(_request(raw).yaml)
+        size += len(parts[-1])
+
+
+def _problem(problem: Problem) -> str:
+    return str(problem)
+
+
+def _difference(found: Difference) -> admin_pb2.Difference:
+    before, after = found.before, found.after
+    told: list[Change] = []
+    if after is not None:
+        told = declared(after) if before is None else changes(before, after)
+    spec = after or before
+    assert spec is not None, "nothing differs from nothing"
+    return admin_pb2.Difference(
+        resource=found.resource,
+        kind=spec.kind,
+        what=_WHATS[found.what],
+        changes=[admin_pb2.SettingChange(name=each.name, before=each.before, after=each.after) for each in told],
+        in_use=found.in_use,
+        leases=found.leases,
+        waiters=found.waiters,
+        over_limit=found.over_limit,
+        refused_waiters=found.refused,
+        most_asked=found.most_asked,
+        granted_waiters=found.granted,
+        problem=found.problem,
+    )
+
+
+def _setting(setting: Setting, *, variables: bool) -> admin_pb2.SettingChange:
+    # Whoever may send a file with a variable in it must not read in the answer what it holds.
+    hidden = variables and setting.name not in _HARMLESS
+    after = HIDDEN if hidden and setting.after else setting.after
+    return admin_pb2.SettingChange(name=setting.name, before=setting.before, after=after)

@@ -1,0 +1,224 @@
+"""The service Admin: each call is let in or sent elsewhere, read, carried out, and answered.
+
+It knows who may call, and who says who he is. It must never know what an order does.
+"""
+
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import grpc
+from google.protobuf.message import DecodeError, Message
+
+from governor import __version__
+from governor.clock import Clock
+from governor.core.types import Denial, Reason, Standing
+from governor.driver import Driver
+from governor.rpc import status, translate
+from governor.rpc.admin import looks
+from governor.rpc.admin.desk import Desk
+from governor.rpc.admin.lists import Lists
+from governor.rpc.admin.orders import Orders
+from governor.rpc.admin.planned import Planned
+from governor.rpc.admin.where import Gate, elsewhere
+from governor.rpc.calls import Answer, Context, Method, Telling, Tellings, unary
+from governor.rpc.fields import MAX_NAME_BYTES, MAX_TEXT_BYTES, Malformed, bounded
+from governor.rpc.reading import Reading
+from governor.rpc.session import SessionService
+from governor.v1 import admin_pb2
+
+if TYPE_CHECKING:
+    from governor.address import Address
+
+ADMIN: Final = admin_pb2.DESCRIPTOR.services_by_name["Admin"].full_name
+# Where an operator says who he is.
+ACTOR_KEY: Final = "governor-actor"
+
+Request = TypeVar("Request", bound=Message)
+# A look is answered at once; an order when it is on record, and it is known who gives it.
+Look = Callable[[Request], Answer]
+Order = Callable[[Request, str], Awaitable[Answer]]
+
+
+class AdminService:
+    """Answers the operators of one daemon. ``addresses`` and ``places``: where all others, and they, are served."""
+
+    def __init__(self, driver: Driver, clock: Clock, sessions: SessionService, desk: Desk) -> None:
+        self.addresses: tuple[Address, ...] = ()
+        self.places: tuple[Address, ...] = ()
+        self._driver = driver
+        self._clock = clock
+        self._sessions = sessions
+        self._desk = desk
+        self._lists = Lists(driver, clock, sessions.sessions)
+        self._orders = Orders(driver, clock, sessions.sessions, desk.act)
+        self._planned = Planned(driver, desk)
+        self._reading = Reading()
+        self._tellings = Tellings(self._reading)
+
+    def stop(self) -> None:
+        """End every list; what is watched ends by itself."""
+        self._tellings.stop()
+        self._reading.stop()
+
+    def handlers(self, gate: Gate) -> grpc.GenericRpcHandler:
+        """What a server is given; ``gate`` says who may call there."""
+        orders, lists = self._orders, self._lists
+        methods: dict[str, Method] = {
+            "GetInfo": _look(admin_pb2.GetInfoRequest, self._info),
+            "GetResource": _look(admin_pb2.GetResourceRequest, self._resource),
+            "Revoke": _order(admin_pb2.RevokeRequest, orders.revoke),
+            "PauseResource": _order(
+                admin_pb2.PauseResourceRequest,
+                lambda request, actor: orders.stand(request.resource, Standing.PAUSED, actor),
+            ),
+            "ResumeResource": _order(
+                admin_pb2.ResumeResourceRequest,
+                lambda request, actor: orders.stand(request.resource, Standing.OPEN, actor),
+            ),
+            "DrainResource": _order(
+                admin_pb2.DrainResourceRequest,
+                lambda request, actor: orders.stand(request.resource, Standing.DRAINING, actor),
+            ),
+            "SetOverride": _order(admin_pb2.SetOverrideRequest, orders.set_override),
+            "ClearOverride": _order(admin_pb2.ClearOverrideRequest, orders.clear_override),
+            "RecycleMembers": _order(admin_pb2.RecycleMembersRequest, orders.recycle),
+            "QuarantineMember": _order(admin_pb2.QuarantineMemberRequest, orders.quarantine),
+            "RestoreMember": _order(admin_pb2.RestoreMemberRequest, orders.restore),
+            "Reload": _order(admin_pb2.ReloadRequest, self._reload),
+            "Diff": self._planned.diff,
+        }
+        tellings: dict[str, Telling] = {
+            "ListLeases": _list(admin_pb2.ListLeasesRequest, lists.leases),
+            "ListWaiters": _list(admin_pb2.ListWaitersRequest, lists.waiters),
+            "ListSessions": _list(admin_pb2.ListSessionsRequest, lists.sessions),
+        }
+        streams = {
+            name: self._tellings.handler(name, self._let_in_to(telling, gate)) for name, telling in tellings.items()
+        }
+        # It is told of the end, and ends then.
+        watch = self._tellings.handler("Watch", self._let_in_to(self._desk.watch, gate), cut=False)
+        calls = {name: unary(name, self._let_in(method, gate), self._reading) for name, method in methods.items()}
+        return grpc.method_handlers_generic_handler(ADMIN, {**calls, **streams, "Watch": watch})
+
+    def _let_in(self, method: Method, gate: Gate) -> Method:
+        async def call(raw: bytes, context: Context) -> Answer:
+            if not gate(context.peer()):
+                return self._elsewhere()
+            try:
+                made = method(raw, context)
+                return made if isinstance(made, (bytes, status.Refusal)) else await made
+            except Malformed as malformed:
+                return status.refusal(malformed.denial)
+
+        return call
+
+    def _let_in_to(self, telling: Telling, gate: Gate) -> Telling:
+        def tell(raw: bytes, context: Context) -> AsyncGenerator[Answer, None]:
+            if gate(context.peer()):
+                return telling(raw, context)
+            return _only(self._elsewhere())
+
+        return tell
+
+    def _elsewhere(self) -> status.Refusal:
+        return elsewhere(self.places, self._desk.where.why_not, self._sessions.start)
+
+    # --- looks ----------------------------------------------------------------------------------------------
+
+    def _info(self, _request: admin_pb2.GetInfoRequest) -> Answer:
+        about, seen = self._desk.about(), self._driver.snapshot()
+        made = admin_pb2.GetInfoResponse(
+            version=__version__,
+            pid=os.getpid(),
+            host=about.host,
+            start=self._sessions.start,
+            addresses=map(str, self.addresses),
+            admin_addresses=map(str, self.places),
+            http=about.http,
+            state_folder=about.state_folder,
+            durability=about.durability,
+            state_problem=about.state_problem,
+            config=translate.config_state(self._desk.config()),
+            draining=seen.draining,
+            resources=len(seen.resources),
+            leases=seen.leases,
+            waiters=seen.waiters,
+            sessions=len(self._sessions.sessions),
+            revoked=about.revoked,
+            expired=about.expired,
+            last_lease_id=self._driver.last_id,
+        )
+        translate.fill_instant(made.started_at, about.started_at)
+        return made.SerializeToString()
+
+    def _resource(self, request: admin_pb2.GetResourceRequest) -> Answer:
+        name = request.resource
+        bounded("resource", name, MAX_NAME_BYTES, 1)
+        seen = self._driver.resource(name)
+        if seen is None:
+            return status.refusal(Denial(Reason.UNKNOWN_RESOURCE, name))
+        members, windows = self._driver.members(name), self._driver.windows(name)
+        return looks.resource(seen, members, windows, self._clock.now()).SerializeToString()
+
+    # --- the config -----------------------------------------------------------------------------------------
+
+    async def _reload(self, _request: admin_pb2.ReloadRequest, actor: str) -> Answer:
+        outcome = await self._desk.reload(actor)
+        return admin_pb2.ReloadResponse(
+            problems=outcome.problems,
+            added=outcome.added,
+            changed=outcome.changed,
+            removed=outcome.removed,
+            at_next_start=outcome.at_next_start,
+            config=translate.config_state(outcome.state),
+        ).SerializeToString()
+
+
+async def _only(answer: Answer) -> AsyncGenerator[Answer, None]:
+    yield answer
+
+
+def _look(request: type[Request], look: Look[Request]) -> Method:
+    def call(raw: bytes, _context: Context) -> Answer:
+        try:
+            asked = request.FromString(raw)
+        except DecodeError:
+            return status.refusal(translate.undecodable(request))
+        return look(asked)
+
+    return call
+
+
+def _order(request: type[Request], order: Order[Request]) -> Method:
+    async def call(raw: bytes, context: Context) -> Answer:
+        try:
+            asked = request.FromString(raw)
+        except DecodeError:
+            return status.refusal(translate.undecodable(request))
+        return await order(asked, actor_of(context))
+
+    return call
+
+
+def _list(request: type[Request], told: Callable[[Request], AsyncGenerator[Answer, None]]) -> Telling:
+    def tell(raw: bytes, _context: Context) -> AsyncGenerator[Answer, None]:
+        try:
+            return told(request.FromString(raw))
+        except DecodeError:
+            return _only(status.refusal(translate.undecodable(request)))
+
+    return tell
+
+
+def actor_of(context: Context) -> str:
+    """Who says he calls; empty when nobody does. Raises `Malformed`: what is on record must be what was said."""
+    metadata = context.invocation_metadata() or ()
+    said = [value for key, value in metadata if key == ACTOR_KEY]
+    if len(said) > 1:
+        raise Malformed(ACTOR_KEY, "one value", len(said))
+    actor = said[0] if said else ""
+    # gRPC lets nothing through but printable ASCII.
+    assert isinstance(actor, str), "metadata in text is bytes"
+    bounded(ACTOR_KEY, actor, MAX_TEXT_BYTES)
+    return actor

@@ -1,0 +1,52 @@
+"""A line of the audit file: one JSON object with what there is to say, and nothing else."""
+
+import json
+
+from governor.audit.line import line
+from governor.core.types import MILLISECOND, SECOND, Claim, Grant, Member
+from governor.entries import Entry, What
+
+AT = 1_700_000_000 * SECOND + 1_500
+
+
+def test_a_lease() -> None:
+    """Its members are named, so that it can be told who had which; what an operator gave them is not."""
+    grants = (Grant("workers", 1, (Member("w1", (("password", "hunter2"),)),)), Grant("db", 2))
+    written = line(Entry(AT, What.GRANTED, ("workers", "db"), "web", 17, grants, waited=0, remaining=30 * SECOND))
+    assert written == (
+        b'{"time":"2023-11-14T22:13:20.000001Z","what":"granted","lease":17,"client":"web",'
+        b'"resources":["workers","db"],"claims":[{"resource":"workers","permits":1,"members":["w1"]},'
+        b'{"resource":"db","permits":2}],"waited_seconds":0.0,"remaining_seconds":30.0}\n'
+    )
+
+
+def test_an_act() -> None:
+    """Who, what, to what, and the rest in words."""
+    written = line(Entry(AT, What.PAUSED, ("db",), detail="for the move", actor="alice"))
+    assert written == (
+        b'{"time":"2023-11-14T22:13:20.000001Z","what":"paused","resources":["db"],"detail":"for the move",'
+        b'"actor":"alice"}\n'
+    )
+
+
+def test_everything_else() -> None:
+    """A refusal, an end, and how many were missed."""
+    entry = Entry(AT, What.REFUSED, claims=(Claim("api", 1, "k"),), reason="hopeless", held=MILLISECOND, missed=3)
+    said = json.loads(line(entry))
+    del said["time"]
+    assert said == {
+        "what": "refused",
+        "claims": [{"resource": "api", "permits": 1, "key": "k"}],
+        "reason": "hopeless",
+        "held_seconds": 0.001,
+        "missed": 3,
+    }
+
+
+def test_names_are_whatever_they_are() -> None:
+    """Nothing in one can end the line or the text, or act on a terminal; half a character is no reason to fail."""
+    name = 'a"b\\c\n\x1b[31m{}ü\udc80'
+    written = line(Entry(AT, What.GRANTED, (name,), detail=name))
+    assert written.count(b"\n") == 1
+    assert b"\x1b" not in written
+    assert json.loads(written)["resources"] == [name] == [json.loads(written)["detail"]]

@@ -1,0 +1,67 @@
+"""`governor recycle`, `quarantine` and `restore`."""
+
+import json
+
+import pytest
+from google.protobuf.message import Message
+
+from governor.v1 import admin_pb2 as pb
+from tests.cli.conftest import Ended, Fake, Run
+from tests.cli.desk import length
+
+
+@pytest.mark.parametrize(
+    ("command", "request_", "word"),
+    [
+        (["recycle", "db"], pb.RecycleMembersRequest(resource="db"), "recycled"),
+        (["recycle", "db", "a"], pb.RecycleMembersRequest(resource="db", member="a"), "recycled"),
+        (["quarantine", "db", "a"], pb.QuarantineMemberRequest(resource="db", member="a"), "quarantined"),
+        (
+            ["quarantine", "db", "a", "--for", "10m"],
+            pb.QuarantineMemberRequest(resource="db", member="a", length=length(600)),
+            "quarantined",
+        ),
+        (["restore", "db", "a"], pb.RestoreMemberRequest(resource="db", member="a"), "restored"),
+    ],
+    ids=str,
+)
+def test_members_are_told_as_they_are_now(
+    run: Run, fake: Fake, command: list[str], request_: Message, word: str
+) -> None:
+    """Also if nothing had to be changed."""
+    members = [
+        pb.MemberState(id="a", state=pb.MemberState.QUARANTINED, generation=3, by_operator=True),
+        pb.MemberState(id="b", state=pb.MemberState.QUARANTINED, generation=4, quarantined_for=length(90)),
+        pb.MemberState(id="c", state=pb.MemberState.LENT, generation=5, max_leases=1, lent=1),
+    ]
+
+    def said(*, changed: bool, output: str) -> Ended:
+        fake.desk.answers[type(request_)] = pb.MembersResponse(members=members, changed=changed)
+        return run(*command, "-o", output, "--address", fake.address)
+
+    changed = said(changed=True, output="table")
+    same = said(changed=False, output="table")
+    record = json.loads(said(changed=True, output="json").out)
+
+    assert fake.desk.asked == [request_] * 3
+    rest = [
+        "  a: quarantined by an operator, until restored, generation 3",
+        "  b: quarantined, 1m30s yet, generation 4",
+        "  c: lent, generation 5",
+    ]
+    assert (changed.exit, changed.out.splitlines()) == (0, [f"db: {word} 3 members", *rest])
+    assert (same.exit, same.out.splitlines()) == (0, ["db: nothing changed", *rest])
+    assert record["changed"] is True
+    assert record["members"][1] == {
+        "id": "b",
+        "state": "quarantined",
+        "attributes": {},
+        "generation": 4,
+        "max_leases": 0,
+        "lent": 0,
+        "lendings": 0,
+        "failures": 0,
+        "quarantined_for_seconds": 90.0,
+        "by_operator": False,
+    }
+    assert record["members"][0]["quarantined_for_seconds"] is None

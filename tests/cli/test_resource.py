@@ -1,0 +1,118 @@
+"""`governor resource`."""
+
+import json
+
+import pytest
+
+from governor.v1 import admin_pb2 as pb
+from governor.v1.governor_pb2 import Claim
+from tests.cli.conftest import Fake, Run
+from tests.cli.desk import length
+from tests.cli.test_leases import lease
+from tests.cli.test_process import on_terminal
+from tests.cli.test_status import resource
+
+PRIMARY = pb.MemberState(
+    id="primary", state=pb.MemberState.LENT, attributes={"endpoint": "db1:5432"}, generation=3, max_leases=1, lent=1
+)
+REPLICA = pb.MemberState(
+    id="replica", state=pb.MemberState.QUARANTINED, generation=4, max_leases=1, failures=2, quarantined_for=length(9)
+)
+
+
+@pytest.fixture
+def pool(fake: Fake) -> Fake:
+    """One of which everything can be said."""
+    listed = resource(
+        "orders-db",
+        "pool",
+        capacity=2,
+        in_use=1,
+        available=0,
+        leases=24,
+        waiters=1,
+        oldest_wait=12 * 10**9,
+        paused=True,
+        over_limit=1,
+    )
+    listed.override.settings["size"] = "2"
+    listed.override.declared["size"] = "4"
+    listed.override.remaining.CopyFrom(length(61))
+    listed.members.quarantined = 1
+    fake.desk.answers = {
+        pb.GetResourceRequest: pb.GetResourceResponse(
+            resource=listed, settings={"size": "2", "order": "lifo"}, members=[PRIMARY, REPLICA]
+        ),
+        pb.ListLeasesRequest: [pb.ListLeasesResponse(leases=[lease(17)])],
+        pb.ListWaitersRequest: [
+            pb.ListWaitersResponse(
+                waiters=[pb.WaiterState(place=1, client="web", claims=[Claim(resource="orders-db", permits=1)])]
+            )
+        ],
+    }
+    return fake
+
+
+def test_all_is_told_in_the_order_of_what_one_wants_to_know(run: Run, pool: Fake) -> None:
+    """Its state, its numbers, what was done to it, its settings, members, leases and line."""
+    ended = run("resource", "orders-db", "--limit", "1", "--address", pool.address)
+
+    assert ended.exit == 0
+    assert ended.out.splitlines()[:9] == [
+        "orders-db: pool, paused, 1 over limit, size=2 for 1m01s, 1 quarantined",
+        "  1 of 2 in use, 0 available, 24 leases, 1 waiting, the first for 12s",
+        "  override: size 2 (the config says 4), for 1m01s yet",
+        "  in force: order: lifo, size: 2",
+        "",
+        "members",
+        "  MEMBER   STATE                LENT  GENERATION  FAILURES  LENDINGS  ATTRIBUTES",
+        "  primary  lent                  1/1           3                   0  endpoint=db1:5432",
+        "  replica  quarantined, 9s yet   0/1           4         2         0",
+    ]
+    assert "leases (the first 1 of 24)" in ended.out
+    assert ended.out.splitlines()[-1].split() == ["1", "web", "orders-db", "0s", "-", "-", "-", "-", "-"]
+    assert pool.desk.asked == [
+        pb.GetResourceRequest(resource="orders-db"),
+        pb.ListLeasesRequest(resource="orders-db", limit=1),
+        pb.ListWaitersRequest(resource="orders-db", limit=1),
+    ]
+
+
+def test_tables_fit_the_terminal(pool: Fake) -> None:
+    """Of 80 columns, with the indentation."""
+    lines = on_terminal("resource", "orders-db", width=80, GOVERNOR_ADDRESS=pool.address, NO_COLOR="1").splitlines()
+
+    assert max(map(len, lines)) <= 80
+
+
+def test_a_quiet_resource_needs_few_lines(run: Run, fake: Fake) -> None:
+    """No table of nothing. Of a rate limit there are windows."""
+    fake.desk.answers[pb.GetResourceRequest] = pb.GetResourceResponse(
+        resource=resource("api", "rate_limit", capacity=20, available=18),
+        windows=[
+            pb.WindowState(rate="10/s", burst=20, available=18),
+            pb.WindowState(rate="1000/h", burst=1, available=0, next=length(3.6)),
+        ],
+    )
+    assert run("resource", "api", "--address", fake.address).out.splitlines() == [
+        "api: rate_limit, open",
+        "  0 of 20 in use, 18 available, 0 leases, 0 waiting",
+        "",
+        "windows",
+        "  RATE    BURST  AVAILABLE  NEXT IN",
+        "  10/s       20         18        -",
+        "  1000/h      1          0     3.6s",
+    ]
+
+
+def test_the_record_has_all_of_it(run: Run, pool: Fake) -> None:
+    """In the shapes of the commands that tell each part, under the names of the help page."""
+    record = json.loads(run("resource", "orders-db", "-o", "json", "--address", pool.address).out)
+    page = run("resource", "--help").out
+
+    assert record["resource"]["paused"] is True
+    assert record["settings"] == {"size": "2", "order": "lifo"}
+    assert record["members"][1]["quarantined_for_seconds"] == 9.0
+    assert record["leases"][0]["lease"] == 17
+    assert record["waiters"][0]["client"] == "web"
+    assert all(field in page for field in (*record, *record["members"][0]))

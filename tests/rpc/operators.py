@@ -1,0 +1,91 @@
+"""Operators of a server in the test's own loop: what they are told is made up, what they do is real."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from grpc import aio
+
+from governor.chronicle import Chronicle, Entry
+from governor.config import Config, ConfigState, Reloaded, parse
+from governor.core.resource import ResourceSpec
+from governor.core.types import SECOND
+from governor.driver import Driver
+from governor.rpc.admin import About, Desk, Where
+from governor.rpc.watch import Watch
+from governor.v1.admin_pb2_grpc import AdminStub
+from tests.rpc.conftest import RESOURCES, World, world
+
+if TYPE_CHECKING:
+    from governor.v1.admin_pb2_grpc import AdminAsyncStub
+
+CONFIG = ConfigState("/etc/governor/governor.yaml", "0" * 64, since=1_795_989_183 * SECOND + 5)
+ABOUT = About(
+    host="here",
+    started_at=1_795_989_180 * SECOND,
+    http="http://127.0.0.1:7412",
+    state_folder="/var/lib/governor",
+    durability="process",
+    state_problem="",
+    revoked=3,
+    expired=4,
+)
+EMPTY = "{}"
+
+
+def read(data: bytes, source: str) -> Config:
+    """As if the daemon had been started at /etc/governor, with a secret in its environment."""
+    return parse(data, source, Path("/etc/governor"), {"SECRET": "hunter2", "HOME": "/h"})
+
+
+@dataclass
+class Operated:
+    """A server with operators. ``acts``: what was put on record of them, as what, which, details and who."""
+
+    world: World
+    admin: "AdminAsyncStub"
+    acts: list[tuple[str, tuple[str, ...], str, str]] = field(default_factory=list)
+    reloads: list[str] = field(default_factory=list)
+
+
+@asynccontextmanager
+async def operated(
+    folder: Path,
+    *resources: ResourceSpec,
+    where: Where | None = None,
+    reload: Callable[[], Reloaded] | None = None,
+    running: str = EMPTY,
+) -> AsyncIterator[Operated]:
+    """``running``: the config that the daemon is started with, as far as it is not about resources."""
+    acts: list[tuple[str, tuple[str, ...], str, str]] = []
+    reloads: list[str] = []
+    config = read(running.encode(), "running")
+
+    async def reloaded(actor: str) -> Reloaded:
+        reloads.append(actor)
+        return Reloaded(CONFIG) if reload is None else reload()
+
+    def desk(driver: Driver) -> Desk:
+        chronicle = Chronicle(driver, lambda: 0)
+
+        def note(entry: Entry) -> None:
+            acts.append((entry.what, entry.resources, entry.detail, entry.actor))
+
+        chronicle.act_listeners.append(note)
+        return Desk(
+            where=where or Where(),
+            about=lambda: ABOUT,
+            config=lambda: CONFIG,
+            reload=reloaded,
+            read=read,
+            running=lambda: (config, config),
+            act=chronicle.act,
+            watch=Watch(chronicle, driver).watch,
+        )
+
+    async with world(folder, *(resources or RESOURCES), desk=desk) as made:
+        target = str(made.server.admin[0]) if made.server.admin else f"unix:{made.path}"
+        async with aio.insecure_channel(target) as channel:
+            yield Operated(made, AdminStub(channel), acts, reloads)
