@@ -9,6 +9,7 @@
 #   make reloads  reload real daemons under load, RELOADS=1000 times in all ways
 #   make setup    only the development environment, in ./.venv
 #   make node     what config/examples/node needs from npm, in ./build/node
+#   make page     what the tests of the status page need from npm, in ./build/page
 #
 # `make PYTHON=/path/to/python3.12 ...` chooses the interpreter. Paths here are relative on purpose: the checkout may
 # live in a folder with spaces in its name.
@@ -81,6 +82,17 @@ build/node/stamp: $(addprefix config/examples/node/,package.json package-lock.js
 node: build/node/stamp
 	@test -e build/node/stamp || { echo "this needs npm; on Debian: apt-get install nodejs npm" >&2; exit 1; }
 
+# What the checks of the status page need from npm: the rules of accessibility. The browser is the system's.
+build/page/stamp: $(addprefix tests/page/,package.json package-lock.json .npmrc)
+	@if command -v npm >/dev/null 2>&1; then \
+	  echo "installing the checks of the status page into build/page" && mkdir -p build/page && \
+	  cp $^ build/page/ && npm ci --prefix build/page --no-audit --no-fund --loglevel=error >/dev/null && touch $@; \
+	fi
+
+.PHONY: page
+page: build/page/stamp
+	@test -e build/page/stamp || { echo "this needs npm; on Debian: apt-get install nodejs npm" >&2; exit 1; }
+
 # --- use --------------------------------------------------------------------------------------------------------
 
 .PHONY: run demo bench monitoring
@@ -135,7 +147,7 @@ simulate: .venv/dev.stamp
 	@echo "== simulated worlds"
 	@$(py) -m tests.simulate --seconds 20
 
-test-shells: .venv/dev.stamp build/node/stamp
+test-shells: .venv/dev.stamp build/node/stamp build/page/stamp
 	@echo "== tests of everything else"
 	@$(py) -m pytest tests --ignore=tests/core --numprocesses=2 --dist=loadfile $(PYTEST_ARGS)
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
 from signal import SIGHUP, SIGINT, SIGTERM, Signals
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import governor.http
 import governor.rpc
@@ -32,16 +32,19 @@ from governor.durability import Durability, OnStoreError
 from governor.faults import Faults
 from governor.fence import FenceError, FormerFence
 from governor.journal import BLOCK, Journal
+from governor.lines import Lines
 from governor.lock import BindError, FolderLock
 from governor.metrics import Metrics
 from governor.notify import Notifier
 from governor.process import boot
 from governor.reload import Reloader, changes
 from governor.restart import Restarted, RestartError, go_on
-from governor.rpc.admin import Where
 from governor.store import Store, StoreError
 from governor.watching import Watcher
 from governor.wording import count, counted, span
+
+if TYPE_CHECKING:
+    from governor.sessions import Sessions
 
 _log: Final = logging.getLogger("governor")
 
@@ -57,13 +60,14 @@ _IDS_RETRY_S: Final = 1.0
 _LAST_STEPS: Final = 10 * SECOND
 
 
-def run(path: Path | None, state: Path | None) -> int:
+def run(path: Path | None, state: Path | None, form: logs.LogFormat = logs.LogFormat.AUTO) -> int:
     """Serve until a signal says to stop; the exit code says how it went.
 
     ``path``: the config file, None for the embedded default. ``state``: a state folder instead of the config's.
+    ``form``: of the log; why it did not start is text in any case.
     """
     signals.hold((SIGTERM, SIGINT, SIGHUP))
-    log = logs.start()
+    log = logs.start(form)
     try:
         config = load(path or DEFAULT, os.environ)
         asyncio.run(Daemon(config, path, state or config.state).serve())
@@ -96,6 +100,7 @@ class Daemon:
         self._watcher: Watcher | None = None
         self._audit: Audit | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._sessions: Sessions | None = None
 
     async def serve(self) -> None:
         """Start, serve, drain and end.
@@ -121,6 +126,7 @@ class Daemon:
             stack.callback(driver.close)
             chronicle = Chronicle(driver, unix_nanos)
             metrics = self._begin_to_count(driver)
+            stack.callback(self._begin_to_tell(chronicle).close)
             self._begin_audit(chronicle, stack)
             stack.push_async_callback(self._journal.close)
             self._reloader = Reloader(driver, metrics, self._notifier, config, self._path, os.environ)
@@ -134,7 +140,10 @@ class Daemon:
                 reloader.observers.append(self._watch)
             http = ""
             if config.http is not None:
-                pages = await governor.http.serve(config.http, governor.http.Pages(metrics, self._not_ready))
+                sight = operators.sight(
+                    driver, self._journal, self._reloader, sessions=lambda: self._sessions, not_ready=self._not_ready
+                )
+                pages = await governor.http.serve(config.http, governor.http.Pages(metrics, self._not_ready, sight))
                 stack.push_async_callback(pages.stop)
                 http = f"http://{config.http.host}:{pages.port}"
             desk = operators.desk(
@@ -144,12 +153,13 @@ class Daemon:
                 driver, LoopClock(), config.listen, restart_grace=_promised(config), desk=desk
             )
             stack.push_async_callback(server.stop, _GRPC_GRACE_S)
+            self._sessions = server.sessions
             stack.push_async_callback(chronicle.close, _GRPC_GRACE_S)
             # Whoever asks before this is refused with UNAVAILABLE: a start that fails has not used up a block of ids.
             driver.reserve_ids(await self._journal.reserve())
             fence.retire()
             driver.observers.append(self._watch_ids)
-            self._announce(server, desk.where, http)
+            self._announce(server, http)
             self._announce_restart(restarted)
             self._begin_to_serve(server)
             chronicle.act(What.STARTED, detail=f"governor {__version__}, pid {os.getpid()}")
@@ -171,6 +181,12 @@ class Daemon:
         driver.pause_observers += [metrics.paused, _tell_pause]
         self._journal.written, self._journal.failed = metrics.store_written, metrics.store_failed
         return metrics
+
+    def _begin_to_tell(self, chronicle: Chronicle) -> Lines:
+        lines = Lines(LoopClock(), chronicle.act)
+        chronicle.act_listeners.append(lines.acted)
+        self._driver.observers.append(lines.observe)
+        return lines
 
     def _begin_audit(self, chronicle: Chronicle, stack: contextlib.AsyncExitStack) -> None:
         asked, metrics = self._config.audit, self._metrics
@@ -234,21 +250,21 @@ class Daemon:
         self._metrics.store_writable(not self._journal.broken)
         self._set_serving()
 
-    def _announce(self, server: governor.rpc.GrpcServer, where: Where, http: str) -> None:
+    def _announce(self, server: governor.rpc.GrpcServer, http: str) -> None:
         config = self._config
         _log.info("governor %s, pid %d, state in %s", __version__, os.getpid(), self._state.absolute())
         _log.info("config %s: %s", config.source, counted(spec.kind for spec in config.resources))
         for warning in config.warnings:
             _log.warning("config %s: %s", config.source, warning)
-        if where.why_not:
-            _log.warning("operators are served nowhere: %s", where.why_not)
+        if server.why_not:
+            _log.warning("operators are served nowhere: %s", server.why_not)
         for address in server.addresses:
             _log.info("listening on %s (gRPC)", address)
         for address in server.admin:
             if address not in server.addresses:
                 _log.info("listening on %s (Admin)", address)
         if http:
-            _log.info("listening on %s (metrics and health)", http)
+            _log.info("listening on %s (status page, metrics and health)", http)
 
     def _not_ready(self) -> str | None:
         if self._ready:

@@ -71,10 +71,13 @@ class History:
         self._open = current
         return self.ends_at
 
-    def after(self, bucket: int, resource: str) -> tuple[list[int], list[int]]:
-        """What was in use and who waited in the buckets after this one that have ended, as far as they are known."""
+    def between(self, first: int, last: int, resource: str) -> tuple[list[int], list[int]]:
+        """What was in use and who waited in these buckets, as far as they have ended and are known: the later ones."""
         ring = self._rings.get(resource)
         if ring is None:
             return [], []
-        wanted = [number % BUCKETS for number in range(max(bucket + 1, self._open - BUCKETS, ring.first), self._open)]
+        wanted = [
+            number % BUCKETS
+            for number in range(max(first, self._open - BUCKETS, ring.first), min(last + 1, self._open))
+        ]
         return [ring.in_use[index] for index in wanted], [ring.waiters[index] for index in wanted]

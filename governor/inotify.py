@@ -7,6 +7,7 @@ takes 5 MB, others are not kept any more.
 """
 
 import ctypes
+import errno
 import os
 import struct
 from collections.abc import Iterator
@@ -46,6 +47,8 @@ class Inotify:
 
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
+        if not hasattr(self._libc, "inotify_init1"):
+            raise OSError(errno.ENOSYS, "this system has no inotify")
         self.fd = self._checked(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
 
     def watch(self, path: str, mask: int) -> int:

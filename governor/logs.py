@@ -1,12 +1,14 @@
-"""The log: one line an event, for people, on standard error.
+"""The log: one line an event, on standard error: text for people, or JSON for what collects it.
 
-It knows how a line looks and how it gets out. It must never know what is worth one.
+It knows how a line looks and how it gets out. It must never know what is worth one. A record may bring ``fields``,
+which JSON has beside the message that says the same in words.
 
 Whoever logs never waits: lines go through a bounded queue to a thread that writes them. When nobody reads the pipe
 behind standard error, that thread stands still and nothing else does; lines that no longer fit are counted, and the
 count is said once there is room again.
 """
 
+import json
 import logging
 import os
 import queue
@@ -15,9 +17,10 @@ import sys
 import threading
 import traceback
 from contextlib import suppress
+from enum import StrEnum
 from typing import Final
 
-from governor.wording import count
+from governor.wording import MILLISECOND, count, instant
 
 # Lines that wait to be written: more than a reader that works ever leaves lying, and some megabytes.
 MAX_WAITING: Final = 10_000
@@ -25,14 +28,22 @@ MAX_WAITING: Final = 10_000
 LAST_LINES_S: Final = 2.0
 
 
-def start() -> "Log":
+class LogFormat(StrEnum):
+    """How lines look; ``AUTO`` is text where standard error is a terminal, and JSON everywhere else."""
+
+    AUTO = "auto"
+    TEXT = "text"
+    JSON = "json"
+
+
+def start(form: LogFormat = LogFormat.TEXT) -> "Log":
     """Send every log record of this process to standard error, from INFO up, until the log is stopped."""
     root = logging.getLogger()
     for earlier in root.handlers:
         if isinstance(earlier, Log):
             earlier.stop()
     # Without standard error, its number may be that of any file which was opened since.
-    log = Log(None if sys.stderr is None else sys.stderr.fileno())
+    log = Log(None if sys.stderr is None else sys.stderr.fileno(), form)
     root.handlers = [log]
     root.setLevel(logging.INFO)
     return log
@@ -41,9 +52,9 @@ def start() -> "Log":
 class Log(logging.Handler):
     """A handler that writes lines to ``fd``, which stays the caller's; None: nowhere."""
 
-    def __init__(self, fd: int | None) -> None:
+    def __init__(self, fd: int | None, form: LogFormat = LogFormat.TEXT) -> None:
         super().__init__()
-        self.setFormatter(logging.Formatter("%(asctime)s.%(msecs)03d %(levelname)-7s %(message)s", "%Y-%m-%d %H:%M:%S"))
+        self.setFormatter(_formatter(form, fd))
         self._fd = fd
         self._waiting: queue.Queue[str | None] = queue.Queue(MAX_WAITING)
         self._putting = threading.Lock()
@@ -81,8 +92,14 @@ class Log(logging.Handler):
     def _admit_gap(self) -> None:
         """In the place of lines that were dropped, how many they are; raises queue.Full if it does not fit either."""
         if self._dropped:
-            self._waiting.put_nowait(_gap(self._dropped))
+            self._waiting.put_nowait(self._gap(self._dropped))
             self._dropped = 0
+
+    def _gap(self, lines: int) -> str:
+        told = f"{count(lines, 'line')} of the log {'was' if lines == 1 else 'were'} dropped: nobody took them in time"
+        if not isinstance(self.formatter, _Json):
+            return told
+        return self.format(logging.makeLogRecord({"name": "governor", "levelname": "WARNING", "msg": told}))
 
     def _write_all(self) -> None:
         unwritten = 0
@@ -95,7 +112,7 @@ class Log(logging.Handler):
             line = self._waiting.get()
             if line is None or self._fd is None:
                 continue
-            text = f"{_gap(unwritten)}\n{line}\n" if unwritten else f"{line}\n"
+            text = f"{self._gap(unwritten)}\n{line}\n" if unwritten else f"{line}\n"
             try:
                 _write(self._fd, text.encode(errors="backslashreplace"))
                 unwritten = 0
@@ -103,8 +120,30 @@ class Log(logging.Handler):
                 unwritten += 1
 
 
-def _gap(lines: int) -> str:
-    return f"{count(lines, 'line')} of the log {'was' if lines == 1 else 'were'} dropped: nobody took them in time"
+def _formatter(form: LogFormat, fd: int | None) -> logging.Formatter:
+    if form is LogFormat.JSON or (form is LogFormat.AUTO and not (fd is not None and os.isatty(fd))):
+        return _Json()
+    return logging.Formatter("%(asctime)s.%(msecs)03d %(levelname)-7s %(message)s", "%Y-%m-%d %H:%M:%S")
+
+
+class _Json(logging.Formatter):
+    """One object a line. A field never takes the place of what every line has."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """As logging calls it."""
+        at = round(record.created * 1000) * MILLISECOND
+        said: dict[str, object] = {
+            "time": instant(at, 3),
+            "level": record.levelname.lower(),
+            "message": record.getMessage(),
+        }
+        if record.name != "governor":
+            said["logger"] = record.name
+        fields: dict[str, object] = getattr(record, "fields", {})
+        said.update({name: value for name, value in fields.items() if value and name not in said})
+        if record.exc_info:
+            said["exception"] = self.formatException(record.exc_info)
+        return json.dumps(said, ensure_ascii=False, default=str)
 
 
 def _write(fd: int, data: bytes) -> None:

@@ -3,18 +3,24 @@
 It knows which part of the daemon has which answer. It must never know how operators are reached.
 """
 
+import os
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
+from governor import __version__
 from governor.chronicle import Chronicle
-from governor.clock import unix_nanos
+from governor.clock import LoopClock, unix_nanos
 from governor.core.types import EndReason
 from governor.driver import Driver
+from governor.history import History
+from governor.http import Head, Sight
 from governor.journal import Journal
 from governor.metrics import Metrics
 from governor.reload import Reloader
 from governor.rpc.admin import About, Desk, where
 from governor.rpc.watch import Watch
+from governor.sessions import Sessions
 
 # Who has asked for a reload when nobody says so.
 _SOMEBODY: str = "Admin"
@@ -48,3 +54,22 @@ def desk(
         act=chronicle.act,
         watch=Watch(chronicle, driver).watch,
     )
+
+
+def sight(
+    driver: Driver,
+    journal: Journal,
+    reloader: Reloader,
+    *,
+    sessions: Callable[[], Sessions | None],
+    not_ready: Callable[[], str | None],
+) -> Sight:
+    """What the status page of one daemon, which starts now, may look at; the past is kept from now on."""
+    clock, started_at, host, pid = LoopClock(), unix_nanos(), socket.gethostname(), os.getpid()
+    history = History(driver.peaks, clock.now())
+    driver.turn, driver.turn_at = history.turn, history.ends_at
+
+    def head() -> Head:
+        return Head(__version__, pid, host, started_at, reloader.state, journal.broken, not_ready())
+
+    return Sight(driver, clock, history, head, sessions)

@@ -67,9 +67,14 @@ class Reloader:
     """
 
     def __init__(
-        self, driver: Driver, metrics: Metrics, notifier: Notifier, config: Config, path: Path | None,
+        self,
+        driver: Driver,
+        metrics: Metrics,
+        notifier: Notifier,
+        config: Config,
+        path: Path | None,
         environ: Mapping[str, str],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._driver = driver
         self._metrics = metrics
         self._notifier = notifier

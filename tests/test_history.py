@@ -31,10 +31,10 @@ class Scene:
         assert isinstance(answer, Granted)
         return answer.lease
 
-    def of(self, resource: str = "db", after: int = -1) -> tuple[list[int], list[int]]:
+    def of(self, resource: str = "db") -> tuple[list[int], list[int]]:
         """What a viewer is shown now."""
         self.driver.catch_turn()
-        return self.history.after(after, resource)
+        return self.history.between(0, self.history.last, resource)
 
 
 @pytest.fixture
@@ -109,20 +109,22 @@ def test_what_is_held_all_along_is_shown_all_along(idle: int) -> None:
 
     assert history.turn(idle * BUCKET) == (idle + 1) * BUCKET
 
-    in_use, waiters = history.after(-1, "db")
+    in_use, waiters = history.between(0, history.last, "db")
     assert in_use == ([7] + [5] * (idle - 1))[-BUCKETS:]
     assert waiters == ([2] + [1] * (idle - 1))[-BUCKETS:]
 
 
 def test_only_what_is_new_is_asked_for() -> None:
-    """By the number of the last bucket that is known; one from far ago, or from the future, does no harm."""
+    """Of buckets from far ago, or that have not ended, nothing is known."""
     history = History(lambda: [Peak("db", 1, 0, 1, 0)], 100 * BUCKET)
     history.turn(103 * BUCKET)
 
     assert history.last == 102
-    assert history.after(100, "db") == ([1, 1], [0, 0])
-    assert history.after(102, "db") == history.after(999, "db") == history.after(101, "other") == ([], [])
-    assert history.after(-1, "db") == ([1, 1, 1], [0, 0, 0])
+    assert history.between(101, 102, "db") == ([1, 1], [0, 0])
+    assert history.between(101, 101, "db") == ([1], [0])
+    assert history.between(103, 999, "db") == history.between(0, 99, "db") == ([], [])
+    assert history.between(0, 999, "db") == ([1, 1, 1], [0, 0, 0])
+    assert history.between(0, 999, "other") == ([], [])
 
 
 def test_a_rate_limit_shows_what_was_granted_in_each_bucket(scene: Scene) -> None:
@@ -165,4 +167,4 @@ def test_the_same_bucket_ends_once() -> None:
     assert history.turn(BUCKET) == 2 * BUCKET
     assert history.turn(BUCKET) == 2 * BUCKET
 
-    assert history.after(-1, "db") == ([2], [0])
+    assert history.between(0, history.last, "db") == ([2], [0])

@@ -1,7 +1,9 @@
 """The log: what a person sees on standard error, and that nobody waits for it."""
 
+import json
 import logging
 import os
+import pty
 import re
 import subprocess
 import sys
@@ -151,6 +153,7 @@ def test_a_disk_that_is_full_for_a_while_costs_the_lines_of_that_while() -> None
 
 
 PROGRAM = """
+import json
 import logging
 from governor import logs
 log = logs.start()
@@ -179,3 +182,88 @@ def test_a_process_ends_although_nobody_reads_what_it_said() -> None:
         assert process.wait(30) == 0
         assert process.stderr is not None
         process.stderr.close()
+
+
+class TestJson:
+    """For what collects lines: one object each."""
+
+    @staticmethod
+    def log(reader: Reader) -> logs.Log:
+        """A log of that form, on a pipe."""
+        log = logs.Log(reader.end, logs.LogFormat.JSON)
+        reader.begin()
+        return log
+
+    def test_an_event(self, reader: Reader) -> None:
+        """When, how bad, what; and in fields what the message says in words."""
+        log = self.log(reader)
+        record = logging.makeLogRecord(
+            {
+                "name": "governor",
+                "levelname": "INFO",
+                "msg": "lease %d\nexpired",
+                "args": (7,),
+                "created": 1_700_000_000.1239,
+                "fields": {"lease": 7, "client": "", "time": "never", "resources": ("db",)},
+            }
+        )
+        log.emit(record)
+        log.stop()
+        (line,) = reader.lines()
+        assert json.loads(line) == {
+            "time": "2023-11-14T22:13:20.124Z",
+            "level": "info",
+            "message": "lease 7\nexpired",
+            "lease": 7,
+            "resources": ["db"],
+        }
+
+    def test_a_fault(self, reader: Reader) -> None:
+        """With its traceback in one field, and whose it is."""
+        log = self.log(reader)
+        try:
+            int("odd")
+        except ValueError:
+            log.emit(logging.LogRecord("asyncio", logging.ERROR, "", 0, "failed", (), sys.exc_info()))
+        log.stop()
+        said = json.loads(reader.lines()[0])
+        assert (said["level"], said["message"], said["logger"]) == ("error", "failed", "asyncio")
+        assert said["exception"].splitlines()[0] == "Traceback (most recent call last):"
+        assert said["exception"].splitlines()[-1] == "ValueError: invalid literal for int() with base 10: 'odd'"
+
+    def test_lines_that_were_dropped(self, reader: Reader) -> None:
+        """Their number is a line of the same form."""
+        log = logs.Log(reader.end, logs.LogFormat.JSON)
+        for number in range(logs.MAX_WAITING + 5_000):
+            log.emit(logging.makeLogRecord({"name": "governor", "levelname": "INFO", "msg": f"line {number}"}))
+        reader.begin()
+        log.stop()
+        said = [json.loads(line) for line in reader.lines()]
+        (gap,) = [each["message"] for each in said if each["level"] == "warning"]
+        assert re.fullmatch(r"\d+ lines of the log were dropped: nobody took them in time", gap)
+
+    def test_what_is_no_event_stands_as_it_is(self, reader: Reader) -> None:
+        """Such as why a daemon did not start: whoever started it reads it."""
+        log = self.log(reader)
+        log.say("governor: no")
+        log.stop()
+        assert reader.lines() == ["governor: no"]
+
+
+def test_a_terminal_shows_text_and_everything_else_gets_json() -> None:
+    """Unless it is said which."""
+    terminal, end = pty.openpty()
+    out, pipe = os.pipe()
+    try:
+        forms = {
+            (fd, form): type(logs.Log(fd, form).formatter) is logging.Formatter
+            for fd in (end, pipe, None)
+            for form in logs.LogFormat
+        }
+    finally:
+        for fd in (terminal, end, out, pipe):
+            os.close(fd)
+    assert {pair for pair, text in forms.items() if text} == {
+        (end, logs.LogFormat.AUTO),
+        *((fd, logs.LogFormat.TEXT) for fd in (end, pipe, None)),
+    }

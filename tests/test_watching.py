@@ -1,6 +1,7 @@
 """When a file that changes is looked at, and when what is seen is there to stay: by a clock that a test moves."""
 
 import asyncio
+import ctypes
 import errno
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -252,6 +253,25 @@ async def test_what_the_kernel_does_not_tell_is_seen_by_a_slow_look(
     assert scene.calls == ["two"]
     assert scene.clock.pending == 0
     assert [record.getMessage() for record in caplog.records] == [f"config {scene.path}: {LATE}: Too many open files"]
+
+
+async def test_a_system_without_inotify_is_looked_at_slowly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Such as macOS: the daemon serves, and changes are seen."""
+    caplog.set_level("INFO")
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_args, **_options: object())
+    scene = Scene(tmp_path / "file")
+    scene.watcher.begin()
+    await scene.advance(0)
+    rename_over(scene.path, "two")
+    await scene.advance(POLL)
+    await scene.advance(POLL_SETTLE)
+    scene.watcher.close()
+
+    assert scene.calls == ["two"]
+    (record,) = caplog.records
+    assert record.getMessage() == f"config {scene.path}: {LATE}: this system has no inotify"
 
 
 async def test_a_step_that_cannot_be_watched_is_told_once(

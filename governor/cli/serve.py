@@ -30,12 +30,21 @@ PATH = click.Path(path_type=Path)
     "resource of each kind.",
 )
 @click.option("--state", type=PATH, metavar="DIR", help="The state folder. Default: as the config says.")
+@click.option(
+    "--log-format",
+    type=click.Choice(("auto", "text", "json")),
+    default="auto",
+    envvar="GOVERNOR_LOG_FORMAT",
+    show_envvar=True,
+    help="How the log looks on stderr. auto, the default: text at a terminal, JSON, one object a line, elsewhere.",
+)
 @click.pass_context
-def serve(ctx: click.Context, *, config: Path | None, state: Path | None) -> int:
+def serve(ctx: click.Context, *, config: Path | None, state: Path | None, log_format: str) -> int:
     """Run the daemon until Ctrl-C or SIGTERM.
 
     The first signal drains: nothing is granted any more, leases may be given back, and the daemon ends once
-    nothing is held or drain_timeout is over. A second signal ends it at once. SIGHUP reads the config anew.
+    nothing is held or drain_timeout is over. A second signal ends it at once. The config is read
+    anew on SIGHUP, and, unless it says `watch: false`, whenever the file changes.
     """
     if ctx.args:
         file = shlex.quote(ctx.args[0])
@@ -44,9 +53,9 @@ def serve(ctx: click.Context, *, config: Path | None, state: Path | None) -> int
     # The core of gRPC writes lines of its own to stderr about each odd header that any client sends. It has no other
     # switch, and reads it when it is loaded. What keeps the daemon from its addresses, the daemon says.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    from governor import daemon
+    from governor import daemon, logs
 
-    return daemon.run(config, state)
+    return daemon.run(config, state, logs.LogFormat(log_format))
 
 
 def _until_the_daemon_hears() -> None:

@@ -116,6 +116,7 @@ class Engine(Looks):
             leases=len(self._lending.leases),
             waiters=len(self._lending.waiters),
             draining=self._draining,
+            at=now,
         )
 
     def peaks(self) -> list[Peak]:

@@ -4,30 +4,52 @@ It knows the paths and the words. It must never know how they travel.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Final
+from typing import Final, Protocol
 
+from governor.http.details import Details
+from governor.http.document import PAGE, PAGE_HEADERS
+from governor.http.live import Live
+from governor.http.sight import Sight
 from governor.metrics import Facts, Metrics
 
 TEXT: Final = "text/plain; charset=utf-8"
+_RESOURCES: Final = "/-/resources/"
 
 _INDEX: Final = """\
 governor
 
-/metrics     what is lent, who waits and what became of every ask, for Prometheus
-/-/healthy   200 while the daemon runs
-/-/ready     200 while it takes new asks, else 503 and why not
+/                   in a browser: what is lent and who waits, live
+/metrics            what is lent, who waits and what became of every ask, for Prometheus
+/-/healthy          200 while the daemon runs
+/-/ready            200 while it takes new asks, else 503 and why not
+/-/events           what the page in the browser is told, as server-sent events
+/-/resources/NAME   who holds a resource and who waits for it, as JSON
 """
+# How long until it is worth to ask for a place among those who watch once more.
+_FULL_AGAIN_S: Final = 5
+
+
+class Stream(Protocol):
+    """An answer that goes on for as long as its client is there."""
+
+    async def more(self) -> Iterator[bytes] | None:
+        """The next chunks, when there are any, all of which must be taken; None at the end."""
+        ...
+
+    def close(self) -> None:
+        """End it, from either side; safe twice."""
+        ...
 
 
 @dataclass(slots=True, frozen=True)
 class Reply:
-    """One answer; a long body comes in chunks that are made as they are sent."""
+    """One answer; a long body comes in chunks that are made as they are sent, and a `Stream` must be closed."""
 
     status: HTTPStatus
-    body: bytes | Iterator[bytes]
+    body: bytes | Iterator[bytes] | Stream
     content_type: str = TEXT
     headers: dict[str, str] = field(default_factory=dict)
 
@@ -35,26 +57,46 @@ class Reply:
 class Pages:
     """The answers to what may be asked over HTTP; nothing that is asked changes anything."""
 
-    def __init__(self, metrics: Metrics, not_ready: Callable[[], str | None]) -> None:
+    def __init__(self, metrics: Metrics, not_ready: Callable[[], str | None], sight: Sight) -> None:
         """``not_ready`` says in a word why new asks are not taken, None when they are."""
         self._metrics = metrics
         self._not_ready = not_ready
+        self._live, self._details = Live(sight), Details(sight)
         self._facts: Facts | None = None
         self._by_path: dict[str, Callable[[str], Reply]] = {
-            "/": lambda _accept: _say(HTTPStatus.OK, _INDEX),
+            "/": _status_page,
             "/metrics": self._page,
             "/-/healthy": lambda _accept: _say(HTTPStatus.OK, "healthy\n"),
             "/-/ready": lambda _accept: self._ready(),
+            "/-/events": lambda _accept: self._events(),
         }
 
-    def answer(self, method: str, path: str, accept: str) -> Reply:
+    def answer(self, method: str, path: str, headers: Mapping[str, str]) -> Reply:
         """The answer to one request; of one to a HEAD, only the head is meant to be sent."""
         page = self._by_path.get(path)
         if page is None:
-            return _say(HTTPStatus.NOT_FOUND, "nothing is here; / lists what there is\n")
+            if not path.startswith(_RESOURCES):
+                return _say(HTTPStatus.NOT_FOUND, "nothing is here; / lists what there is\n")
+            page = lambda _accept: self._detail(path.removeprefix(_RESOURCES))  # noqa: E731
         if method not in {"GET", "HEAD"}:
             return _say(HTTPStatus.METHOD_NOT_ALLOWED, "this can only be read: GET or HEAD\n", Allow="GET, HEAD")
-        return page(accept)
+        if headers.get("Sec-Fetch-Site", "") in {"cross-site", "same-site"} and path.startswith("/-/"):
+            # It could not read the answer, but take the places of those who may watch.
+            return _say(HTTPStatus.FORBIDDEN, "this is not for the scripts of other sites\n")
+        return page(headers.get("Accept", ""))
+
+    def _events(self) -> Reply:
+        if self._live.is_full:
+            again = str(_FULL_AGAIN_S)
+            return _say(HTTPStatus.SERVICE_UNAVAILABLE, "too many watch; try again soon\n", **{"Retry-After": again})
+        headers = {"X-Accel-Buffering": "no", "Cross-Origin-Resource-Policy": "same-origin"}
+        return Reply(HTTPStatus.OK, self._live.view(), "text/event-stream; charset=utf-8", headers)
+
+    def _detail(self, resource: str) -> Reply:
+        told = self._details.of(resource)
+        if told is None:
+            return _say(HTTPStatus.NOT_FOUND, "there is no such resource\n")
+        return Reply(HTTPStatus.OK, told, "application/json", {"Cross-Origin-Resource-Policy": "same-origin"})
 
     def _page(self, accept: str) -> Reply:
         if self._facts is None:
@@ -72,6 +114,13 @@ class Pages:
         if why_not is None:
             return _say(HTTPStatus.OK, "ready\n")
         return _say(HTTPStatus.SERVICE_UNAVAILABLE, f"not ready: {why_not}\n")
+
+
+def _status_page(accept: str) -> Reply:
+    """For a browser the page, for all else what there is."""
+    if "text/html" in accept:
+        return Reply(HTTPStatus.OK, PAGE, "text/html; charset=utf-8", PAGE_HEADERS)
+    return _say(HTTPStatus.OK, _INDEX, Vary="Accept")
 
 
 def _say(status: HTTPStatus, text: str, **headers: str) -> Reply:

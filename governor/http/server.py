@@ -5,6 +5,7 @@ It knows sockets, time limits and how much anybody may take. It must never know 
 It shares the event loop with the leases, so nobody may hold that up or use it up. Connections are bounded in
 number, and one that asks nothing gives way to a new one; what a client sends is bounded in size, how slowly it sends
 or reads is bounded in time, and all clients together have one chunk of a page made for them in each turn of the loop.
+An answer that goes on and on ends as soon as its client is gone, or does not read.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from typing import Final
 from aiohttp import web
 
 from governor.address import TcpAddress
-from governor.http.pages import TEXT, Pages
+from governor.http.pages import TEXT, Pages, Stream
 from governor.lock import BindError
 
 _log: Final = logging.getLogger(__name__)
@@ -63,6 +64,7 @@ class HttpServer:
         """Listen no more, give answers that are on their way a moment to arrive, and close everything."""
         self._listener.close()
         await asyncio.sleep(0)  # requests that have arrived get to be answered
+        self._connections.end_streams()
         self._connections.pre_shutdown()
         await self._connections.shutdown(STOP_SECONDS)
         with suppress(TimeoutError):
@@ -168,6 +170,8 @@ class _Connections(web.Server):
         self.transports: dict[web.RequestHandler, asyncio.Transport] = {}
         # Those of them without a request, from the one that has been so for the longest time.
         self._idle: dict[web.RequestHandler, None] = {}
+        # What goes on until somebody ends it.
+        self._streams: dict[web.RequestHandler, Stream] = {}
         self.empty = asyncio.Event()
         self.empty.set()
         # Whoever holds it may make a chunk: one in each turn of the loop, however many clients there are.
@@ -205,8 +209,15 @@ class _Connections(web.Server):
         super().connection_lost(handler, exc)
         self.transports.pop(handler, None)
         self._idle.pop(handler, None)
+        if stream := self._streams.pop(handler, None):
+            stream.close()
         if not self.transports:
             self.empty.set()
+
+    def end_streams(self) -> None:
+        """What would go on for as long as its client is there ends now."""
+        for stream in list(self._streams.values()):
+            stream.close()
 
     def __call__(self) -> web.RequestHandler:
         return _Connection(self, loop=self._loop, **self._kwargs)
@@ -221,13 +232,16 @@ class _Connections(web.Server):
                 self._idle[handler] = None
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        reply = self._pages.answer(request.method, request.path, request.headers.get("Accept", ""))
+        reply = self._pages.answer(request.method, request.path, request.headers)
         response = web.StreamResponse(
             status=reply.status, headers={**_HEADERS, "Content-Type": reply.content_type, **reply.headers}
         )
         try:
-            async with asyncio.timeout(SEND_SECONDS):
-                await self._send(request, response, reply.body)
+            if isinstance(reply.body, (bytes, Iterator)):
+                async with asyncio.timeout(SEND_SECONDS):
+                    await self._send(request, response, reply.body)
+            else:
+                await self._stream(request, response, reply.body)
         except TimeoutError:
             if request.transport is not None:
                 request.transport.abort()
@@ -245,6 +259,23 @@ class _Connections(web.Server):
             while chunk := await self._next(body):
                 await response.write(chunk)
         await response.write_eof()
+
+    async def _stream(self, request: web.BaseRequest, response: web.StreamResponse, stream: Stream) -> None:
+        """Send it until it ends, the client is gone, or does not read for too long."""
+        handler = request.protocol
+        self._streams[handler] = stream
+        if handler not in self.transports or request.method == "HEAD":
+            stream.close()
+        try:
+            await response.prepare(request)
+            while (chunks := await stream.more()) is not None:
+                async with asyncio.timeout(SEND_SECONDS):
+                    while chunk := await self._next(chunks):
+                        await response.write(chunk)
+            await response.write_eof()
+        finally:
+            stream.close()
+            self._streams.pop(handler, None)
 
     async def _next(self, chunks: Iterator[bytes]) -> bytes | None:
         async with self._turn:

@@ -57,7 +57,10 @@ def serving(folder: Path) -> Iterator[Daemon]:
     config = folder / "governor.yaml"
     config.write_text(YAML.format(folder=folder))
     with subprocess.Popen(
-        [*COMMAND, "serve", "--config", str(config)], stderr=subprocess.PIPE, text=True, cwd=ROOT
+        [*COMMAND, "serve", "--config", str(config), "--log-format", "text"],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
     ) as process:
         daemon = Daemon(process, config, f"unix:{folder}/g.sock", [])
         assert process.stderr is not None

@@ -35,7 +35,10 @@ def daemon_with_http(tmp_path: Path) -> Iterator[str]:
     config = tmp_path / "g.yaml"
     config.write_text(f"{{listen: [unix:{tmp_path}/g.sock], http: 127.0.0.1:0, state: {tmp_path}/state}}\n")
     with subprocess.Popen(
-        [*COMMAND, "serve", "--config", str(config)], stderr=subprocess.PIPE, text=True, cwd=ROOT
+        [*COMMAND, "serve", "--config", str(config), "--log-format", "text"],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
     ) as process:
         assert process.stderr is not None
         try:

@@ -1,6 +1,7 @@
 """`governor serve`: how it starts, refuses to start, drains, ends, and is missed."""
 
 import os
+import pty
 import select
 import signal
 import socket
@@ -178,6 +179,10 @@ def test_a_reload_before_it_is_ready_does_not_end_it(tmp_path: Path) -> None:
     assert "SIGTERM: stopping" in said
 
 
+# The log as people see it.
+TEXT = ("--log-format", "text")
+
+
 async def test_odd_headers_leave_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any client can send them, so that they would fill the log; they are refused or passed over."""
     monkeypatch.delenv("GRPC_VERBOSITY", raising=False)  # as an operator has it, not as the tests' own client does
@@ -185,7 +190,9 @@ async def test_odd_headers_leave_no_line(tmp_path: Path, monkeypatch: pytest.Mon
     with tempfile.TemporaryDirectory(prefix="gov") as folder:
         path = Path(folder) / "g.sock"
         (tmp_path / "g.yaml").write_text(f"{{listen: ['unix:{path}'], http: off}}\n")
-        with running("serve", "--config", str(tmp_path / "g.yaml"), "--state", str(tmp_path / "state")) as process:
+        with running(
+            "serve", "--config", str(tmp_path / "g.yaml"), "--state", str(tmp_path / "state"), *TEXT
+        ) as process:
             assert process.stderr is not None
             assert any("listening on" in line for line in process.stderr)
             wire = await Wire.connect(path)
@@ -204,7 +211,7 @@ def test_a_relative_state_folder_is_logged_as_an_absolute_one(tmp_path: Path) ->
     """So that it can be found later, wherever the daemon was started."""
     (tmp_path / "g.yaml").write_text("{listen: [127.0.0.1:0], http: off}\n")
     with subprocess.Popen(
-        [*COMMAND, "serve", "--config", "g.yaml", "--state", "state"],
+        [*COMMAND, "serve", "--config", "g.yaml", "--state", "state", *TEXT],
         stderr=subprocess.PIPE,
         text=True,
         cwd=tmp_path,
@@ -215,3 +222,57 @@ def test_a_relative_state_folder_is_logged_as_an_absolute_one(tmp_path: Path) ->
         process.kill()
 
     assert first.endswith(f"state in {tmp_path}/state\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environ", "json"),
+    [
+        ((), {}, True),
+        (("--log-format", "text"), {}, False),
+        (("--log-format", "json"), {"GOVERNOR_LOG_FORMAT": "text"}, True),
+        ((), {"GOVERNOR_LOG_FORMAT": "text"}, False),
+    ],
+)
+def test_the_log_is_json_unless_somebody_looks_or_says_so(
+    tmp_path: Path,
+    arguments: tuple[str, ...],
+    environ: dict[str, str],
+    json: bool,  # noqa: FBT001
+) -> None:
+    """Standard error is a pipe here."""
+    (tmp_path / "g.yaml").write_text("{listen: [127.0.0.1:0], http: off}\n")
+    with subprocess.Popen(
+        [*COMMAND, "serve", "--config", "g.yaml", "--state", "state", *arguments],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environ},
+    ) as process:
+        assert process.stderr is not None
+        first = process.stderr.readline()
+        process.kill()
+    assert first.startswith("{") is json
+
+
+def test_at_a_terminal_the_log_is_text(tmp_path: Path) -> None:
+    """Without being asked for."""
+    (tmp_path / "g.yaml").write_text("{listen: [127.0.0.1:0], http: off}\n")
+    terminal, end = pty.openpty()
+    with subprocess.Popen(
+        [*COMMAND, "serve", "--config", "g.yaml", "--state", "state"],
+        stderr=end,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    ) as process:
+        os.close(end)
+        with os.fdopen(terminal, encoding="utf-8", closefd=True) as seen:
+            first = seen.readline()
+            process.kill()
+    assert " INFO    governor " in first
+
+
+def test_a_log_format_that_there_is_not_is_refused(run: Run) -> None:
+    """Also in the environment: a daemon whose log nobody can read is worse."""
+    ended = run("serve", "--log-format", "xml")
+    assert ended.exit == 2
+    assert "'xml' is not one of 'auto', 'text', 'json'" in ended.err

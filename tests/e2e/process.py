@@ -39,11 +39,13 @@ class Ended:
 class Daemon:
     """A running `governor serve`. Made by the ``daemon`` fixture, which also ends it and judges its log."""
 
-    def __init__(self, config: Path, state: Path, *, command: tuple[str, ...] = COMMAND) -> None:
+    def __init__(
+        self, config: Path, state: Path, *, command: tuple[str, ...] = COMMAND, log_format: str = "text"
+    ) -> None:
         self.config = config
         self.state = state
         self.process = subprocess.Popen(
-            [*command, "--config", str(config), "--state", str(state)],
+            [*command, "--config", str(config), "--state", str(state), "--log-format", log_format],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

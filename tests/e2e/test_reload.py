@@ -1,13 +1,16 @@
 """SIGHUP: an edited file takes effect whole, or not at all."""
 
+import hashlib
 import re
 import signal
 import time
 
+from governor.v1 import admin_pb2
 from governor.v1 import governor_pb2 as pb
+from governor.v1.admin_pb2_grpc import AdminStub
 from tests.e2e.client import Refusal, ask
 from tests.e2e.conftest import HEAD, Connect, Start
-from tests.e2e.process import Daemon, until
+from tests.e2e.process import BOUND, Daemon, until
 
 YAML = """
 semaphores:
@@ -17,12 +20,13 @@ semaphores:
 """
 
 
-def edit(daemon: Daemon, yaml: str, *, drain: str = "100ms", head: str = HEAD) -> None:
-    """Another text in the place of its file, and the signal."""
+def edit(daemon: Daemon, yaml: str, *, drain: str = "100ms", head: str = HEAD, by_signal: bool = True) -> None:
+    """Another text in the place of its file, and as a rule the signal."""
     new = daemon.config.with_suffix(".new")
     new.write_text(head.format(folder=daemon.config.parent, drain=drain) + yaml, encoding="utf-8")
     new.replace(daemon.config)
-    daemon.signal(signal.SIGHUP)
+    if by_signal:
+        daemon.signal(signal.SIGHUP)
 
 
 def test_a_good_file_takes_effect(start: Start, connect: Connect) -> None:
@@ -114,6 +118,86 @@ def test_shrinking_takes_nothing_back(start: Start, connect: Connect) -> None:
     assert not waiting.done()
     me.release(held[2])
     me.release(waiting.lease().id)
+
+
+def test_growing_grants_all_who_fit_though_nobody_gives_back(start: Start, connect: Connect) -> None:
+    """Five wait behind one; with three more permits, the first three of them have one in the same instant."""
+    daemon = start("semaphores: {grows: {permits: 1}}\n")
+    me = connect(daemon)
+    held = me.acquire("grows").id
+    waiting = [me.wait_in_line(ask("grows")) for _ in range(5)]
+
+    edit(daemon, "semaphores: {grows: {permits: 4}}\n")
+    granted = [each.lease().id for each in waiting[:3]]
+    assert granted == sorted(granted)
+    assert me.counts("grows") == (4, 2)
+
+    edit(daemon, "semaphores: {grows: {permits: unlimited}}\n")
+    granted += [each.lease().id for each in waiting[3:]]
+    me.release(held, *granted)
+
+
+def test_a_kind_changes_once_nothing_is_lent_of_it(start: Start, connect: Connect) -> None:
+    """Until then all of that file is refused; who waits for it stays in line, and is told when it has changed."""
+    daemon = start("semaphores: {turns: {permits: 1}, other: {permits: 1}}\n")
+    me = connect(daemon)
+    held = me.acquire("turns").id
+    waiting = me.wait_in_line(ask("turns"))
+    daemon.expect("reload refused")
+    edit(daemon, "pools: {turns: {members: {east: }}}\nsemaphores: {other: {permits: 2}}\n")
+    assert "turns: cannot become a pool while it is lent as a semaphore" in daemon.said("reload refused")
+    assert not waiting.done()
+    assert me.resource("other").capacity == 1
+
+    waiting.cancel()
+    until(lambda: me.counts("turns") == (1, 0), "nobody waits for it")
+    me.release(held)
+    daemon.signal(signal.SIGHUP)
+    daemon.said("reloaded")
+    lease = me.acquire("turns")
+    assert [member.id for member in lease.grants[0].members] == ["east"]
+    me.release(lease.id)
+
+
+def test_a_rate_limit_is_not_refilled_by_a_detour(start: Start, connect: Connect) -> None:
+    """Neither by other numbers and back, nor by removing it, over a restart, and declaring it again."""
+    api, one = "rate_limits: {api: {rate: 3/h, burst: 3}}\n", "semaphores: {one: {permits: 1}}\n"
+    daemon = start(api + one)
+    me = connect(daemon)
+    for _ in range(3):
+        me.acquire("api")
+    edit(daemon, api.replace("burst: 3", "burst: 1") + one)
+    daemon.said("reloaded")
+    edit(daemon, one)
+    daemon.said("reloaded", times=2)
+    assert daemon.end() == 0
+    daemon = start(one)
+    edit(daemon, api + one)
+    daemon.said("reloaded")
+
+    assert connect(daemon).resource("api").available == 0
+
+
+def test_whoever_calls_is_told_what_became_of_it(start: Start, connect: Connect) -> None:
+    """The very reading that began after the call."""
+    daemon = start("watch: false\n" + YAML)
+    me = connect(daemon)
+    admin = AdminStub(me.channel)
+    edit(daemon, "semaphores: {grows: {permits: 2}, comes: {permits: 1}}\ndurability: none\n", by_signal=False)
+    daemon.expect("takes? effect at the next start")
+    answer = admin.Reload(admin_pb2.ReloadRequest(), timeout=BOUND)
+    assert (list(answer.added), list(answer.changed), list(answer.removed)) == (["comes"], ["grows"], ["goes", "stays"])
+    assert list(answer.at_next_start) == ["durability"]
+    assert answer.config.hash == hashlib.sha256(daemon.config.read_bytes()).hexdigest()
+    assert answer.config.source == str(daemon.config)
+
+    daemon.expect("reload refused")
+    edit(daemon, "semaphores: {grows: {permit: 2}}\n", by_signal=False)
+    refused = admin.Reload(admin_pb2.ReloadRequest(), timeout=BOUND)
+    assert "unknown key" in refused.problems[0]
+    assert refused.config.hash == answer.config.hash
+    assert list(refused.config.problems) == list(refused.problems)
+    assert me.resource("grows").capacity == 2
 
 
 def test_what_needs_a_start_says_so_for_as_long_as_it_does(start: Start, connect: Connect) -> None:

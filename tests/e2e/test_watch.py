@@ -1,108 +1,154 @@
-"""A config that changes takes effect by itself, however it is changed."""
+"""Watch on a real daemon: each event comes as it happens, to everybody who wants it, and holds up nobody."""
 
-import time
-from collections.abc import Callable
-from pathlib import Path
-from signal import SIGHUP
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
+import grpc
 import pytest
 
-from governor.core.types import SECOND
-from governor.watching import POLL
-from tests.e2e.conftest import HEAD, Connect, Start
-from tests.e2e.files import WAYS, File, InPlace, Renamed
-from tests.e2e.process import Daemon, until
+from governor.rpc.watch import MAX_WATCHERS
+from governor.v1 import admin_pb2 as pb
+from governor.v1.admin_pb2_grpc import AdminStub
+from tests.e2e.client import OPTIONS
+from tests.e2e.conftest import Connect, Start
+from tests.e2e.process import BOUND, Daemon, until
 
-# Of this a busy machine needs a small part, and a daemon that only polls would need three times as much.
-SOON = POLL / SECOND / 3
-
-
-def permits(number: int) -> str:
-    """What comes after the head of a config."""
-    return f"semaphores: {{one: {{permits: {number}}}}}\n"
-
-
-def text(file: File, yaml: str) -> str:
-    """All of a config."""
-    return HEAD.format(folder=file.folder.parent, drain="100ms") + yaml
+RESOURCES = """
+semaphores:
+  db: {permits: 1}
+  many: {permits: unlimited}
+"""
 
 
-def has_inotify(daemon: Daemon) -> bool:
-    """Whether the daemon has the kernel watch anything for it."""
-    links = Path(f"/proc/{daemon.pid}/fd").iterdir()
-    return any(_target(link) == "anon_inode:inotify" for link in links)
+class Watcher:
+    """One who watches, over a connection of his own."""
+
+    def __init__(self, daemon: Daemon, request: pb.WatchRequest) -> None:
+        self._channel = grpc.insecure_channel(daemon.address, OPTIONS)
+        self._call = AdminStub(self._channel).Watch(request, timeout=2 * BOUND)
+        self._events: list[pb.Event] = []
+
+    def next(self) -> pb.Event:
+        """The next event."""
+        while not self._events:
+            self._events += next(self._call).events
+        return self._events.pop(0)
+
+    def whats(self, number: int) -> list[str]:
+        """What the next ones are."""
+        return [self.next().what for _ in range(number)]
+
+    def over(self) -> grpc.StatusCode:
+        """How it ends, which is next."""
+        with pytest.raises((StopIteration, grpc.RpcError)):
+            self.next()
+        code: grpc.StatusCode = self._call.code()
+        return code
+
+    def go(self) -> None:
+        """Away, without a word."""
+        self._channel.close()
 
 
-def _target(link: Path) -> str:
-    try:
-        return str(link.readlink())
-    except FileNotFoundError:
-        return ""
+Watch = Callable[..., Watcher]
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_each_way_to_change_a_file(start: Start, connect: Connect, folder: Path, way: Callable[[Path], File]) -> None:
-    """Again and again, each time once, long before a poll would see it; the same text is nothing to speak of."""
-    file = way(folder / "conf")
-    daemon = start(permits(1), config=file.path)
+@pytest.fixture
+def watch() -> Iterator[Watch]:
+    """Makes watchers, who go away at the end."""
+    with ExitStack() as stack:
+
+        def begin(daemon: Daemon, **wanted: list[str]) -> Watcher:
+            watcher = Watcher(daemon, pb.WatchRequest(**wanted))
+            stack.callback(watcher.go)
+            return watcher
+
+        yield begin
+
+
+def test_what_happens_is_told(start: Start, connect: Connect, watch: Watch) -> None:
+    """From the grant to the end, with what there is to know; to another only what he wants."""
+    daemon = start(RESOURCES)
+    everything, some = watch(daemon), watch(daemon, clients=["cron"], what=["granted"])
+    assert everything.next().what == some.next().what == "watching"
     me = connect(daemon)
-    for number in (2, 3):
-        file.write(text(file, permits(number)))
-        before = time.monotonic()
-        until(lambda number=number: me.resource("one").capacity == number, f"there are {number}")  # type: ignore[misc]
-        assert time.monotonic() - before < SOON
-        file.write(text(file, permits(number)))
+    for client in ("web", "cron"):
+        me.release(me.acquire("db", client=client).id)
 
-    daemon.said("reloaded", times=2)
-    assert daemon.log.count("reloaded ") == 2
+    events = [everything.next() for _ in range(4)]
+    assert [event.what for event in events] == ["granted", "released"] * 2
+    assert [event.client for event in events] == ["web", "web", "cron", "cron"]
+    assert events[0].lease_id == events[1].lease_id
+    assert list(events[0].resources) == ["db"]
+    assert some.next() == events[2]
 
 
-def test_a_bad_file_is_told_once_and_seen_until_a_good_one_comes(start: Start, connect: Connect, folder: Path) -> None:
-    """It need not be the one that was refused, and may be the one that is in force."""
-    file = Renamed(folder / "conf")
-    daemon = start(permits(1), config=file.path)
+def test_what_is_watched_is_removed(start: Start, watch: Watch) -> None:
+    """The watcher is told, whatever else he wanted."""
+    daemon = start(RESOURCES)
+    watcher = watch(daemon, resources=["db"], what=["granted"])
+    watcher.next()
+    text = daemon.config.read_text(encoding="utf-8")
+    daemon.config.write_text(text.replace("  db: {permits: 1}\n", ""), encoding="utf-8")
+    daemon.signal(signal.SIGHUP)
+    event = watcher.next()
+    assert (event.what, list(event.resources)) == ("reloaded", ["db"])
+    assert "removed db" in event.detail
+    assert watch(daemon, resources=["db"]).over() is grpc.StatusCode.NOT_FOUND
+
+
+def test_the_daemon_ends(start: Start, connect: Connect, watch: Watch) -> None:
+    """It drains, with leases coming back, and the last word is that it stops; the end waits for no watcher."""
+    daemon = start(RESOURCES, drain="20s")
+    watcher, asleep = watch(daemon), watch(daemon)
+    watcher.next()
     me = connect(daemon)
-    daemon.expect("reload refused")
-    file.write(text(file, "semaphores: {one: {permit: 2}}\n"))
-    daemon.said("reload refused")
-    assert daemon.metric("governor_config_last_reload_successful") == 0
-    file.write(text(file, "semaphores: {one: {permit: 2}}\n"))
-    file.write(text(file, permits(1)))
-
-    until(lambda: daemon.metric("governor_config_last_reload_successful") == 1, "the file is good again")
-    daemon.said("nothing changed")
-    assert daemon.log.count("reload refused") == 1
-    assert me.resource("one").capacity == 1
+    lease = me.acquire("db").id
+    daemon.signal(signal.SIGTERM)
+    assert watcher.whats(2) == ["granted", "draining"]
+    me.release(lease)
+    assert watcher.whats(2) == ["released", "stopping"]
+    assert watcher.over() is grpc.StatusCode.OK
+    assert daemon.exit_code() == 0
+    assert asleep.next().what == "watching"
 
 
-def test_a_file_that_is_gone_is_told_and_changes_nothing(start: Start, connect: Connect, folder: Path) -> None:
-    """What it said stays in force; made anew, it is read."""
-    file = InPlace(folder / "conf")
-    daemon = start(permits(1), config=file.path)
+def test_who_goes_away_is_forgotten(start: Start, watch: Watch) -> None:
+    """So many may watch at once; each that goes makes room, however he goes."""
+    daemon = start(RESOURCES)
+    watchers = [watch(daemon) for _ in range(MAX_WATCHERS)]
+    for watcher in watchers:
+        watcher.next()
+    crowded = watch(daemon)
+    assert crowded.over() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    for watcher in watchers[::2]:
+        watcher.go()
+
+    def there_is_room() -> bool:
+        try:
+            return watch(daemon).next().what == "watching"
+        except grpc.RpcError:
+            return False
+
+    until(there_is_room, "there is room")
+
+
+def test_who_does_not_read_misses_some(start: Start, connect: Connect, watch: Watch) -> None:
+    """He holds up nobody; when he reads on, what he has and what he missed add up to all there was."""
+    daemon = start("durability: none\n" + RESOURCES)
+    watcher = watch(daemon, resources=["many"])
+    watcher.next()
     me = connect(daemon)
-    daemon.expect("reload refused")
-    file.path.unlink()
-    assert f"{file.path}: there is no such file" in daemon.said("reload refused")
-    assert daemon.metric("governor_config_last_reload_successful") == 0
-    assert me.resource("one").capacity == 1
-
-    file.write(text(file, permits(2)))
-    until(lambda: me.resource("one").capacity == 2, "there are 2")
-    assert daemon.metric("governor_config_last_reload_successful") == 1
-
-
-def test_watching_can_be_switched_off_and_on(start: Start, connect: Connect, folder: Path) -> None:
-    """By the file itself: by a signal if it is off, and at once if it is on."""
-    file = Renamed(folder / "conf")
-    daemon = start("watch: off\n" + permits(1), config=file.path)
-    me = connect(daemon)
-    assert not has_inotify(daemon)
-
-    file.write(text(file, "watch: on\n" + permits(2)))
-    daemon.signal(SIGHUP)
-    assert "changed one, watch is now on" in daemon.said("reloaded")
-    until(lambda: has_inotify(daemon), "it is watched")
-    file.write(text(file, "watch: off\n" + permits(3)))
-    assert "changed one, watch is now off" in daemon.said("reloaded", times=2)
-    until(lambda: not has_inotify(daemon), "nothing is watched any more")
-    assert me.resource("one").capacity == 3
+    pairs = 0
+    # gRPC itself takes some of it before the daemon notices that nobody reads.
+    while pairs < 12_000:
+        leases = [me.acquire("many", client="x" * 256).id for _ in range(100)]
+        me.release(*leases)
+        pairs += 100
+    told = missed = 0
+    while told + missed < 2 * pairs:
+        event = watcher.next()
+        told, missed = told + (event.what != "missed"), missed + event.missed
+    assert told + missed == 2 * pairs
+    assert missed > 0

@@ -11,6 +11,8 @@ from governor.address import TcpAddress
 from governor.http.pages import Pages
 from governor.http.server import HttpServer, serve
 from governor.metrics import Metrics
+from governor.testing.clock import FakeClock
+from tests.http.scene import Scene
 from tests.metrics.reading import kinds, snapshot
 
 
@@ -21,7 +23,8 @@ class Daemon:
         self.shown = snapshot(*kinds())
         self.not_ready: str | None = None
         self.metrics = Metrics(lambda: self.shown, version="1.2.3")
-        self.pages = Pages(self.metrics, lambda: self.not_ready)
+        self.scene = Scene(FakeClock())
+        self.pages = Pages(self.metrics, lambda: self.not_ready, self.scene.sight)
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ async def test_the_index_lists_what_there_is(client: ClientSession) -> None:
 
         assert (answer.status, answer.headers["Content-Type"]) == (200, TEXT)
     listed = [line.split()[0] for line in body.splitlines() if line.startswith("/")]
-    assert listed == [path for path in PATHS if path != "/"]
-    for path in listed:
+    assert listed == [*PATHS, "/-/events", "/-/resources/NAME"]
+    for path in PATHS:
         async with client.get(path) as answer:
             assert answer.status == 200
 
@@ -51,11 +51,13 @@ async def test_scrapes_of_one_moment_share_its_numbers(daemon: Daemon) -> None:
         return daemon.shown
 
     daemon.metrics._snapshot = numbers
-    first, second = (b"".join(_chunks(daemon.pages.answer("GET", "/metrics", form))) for form in ("", OPENMETRICS))
+    first, second = (
+        b"".join(_chunks(daemon.pages.answer("GET", "/metrics", {"Accept": form}))) for form in ("", OPENMETRICS)
+    )
     assert (len(taken), first.count(b"governor_waiters{"), second.count(b"governor_waiters{")) == (1, 3, 3)
 
     await asyncio.sleep(0)
-    daemon.pages.answer("GET", "/metrics", "")
+    daemon.pages.answer("GET", "/metrics", {})
     assert len(taken) == 2
 
 
@@ -159,5 +161,5 @@ async def test_a_page_that_cannot_be_made_is_a_500_and_logged(
 
 
 def _chunks(reply: Reply) -> Iterator[bytes]:
-    assert not isinstance(reply.body, bytes)
+    assert isinstance(reply.body, Iterator)
     return reply.body

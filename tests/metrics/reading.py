@@ -91,7 +91,7 @@ def resource(
 
 def snapshot(*resources: ResourceSnapshot, draining: bool = False) -> Snapshot:
     """A snapshot of just these."""
-    return Snapshot(resources, leases=0, waiters=0, draining=draining)
+    return Snapshot(resources, leases=0, waiters=0, draining=draining, at=0)
 
 
 def metrics_of(*resources: ResourceSnapshot) -> Metrics:

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from governor.client import AsyncClient, NotGranted
+from governor.client import AsyncClient, GovernorError, NotGranted
 from tests.faults.diary import Belief, Diary
 
 _TASKS: Final = 3
@@ -27,8 +27,9 @@ async def spend(client: AsyncClient, diary: Diary, chance: Random, stop: asyncio
         call.claims = {"api": chance.choice((1, 1, 1, 3))}
         try:
             lease = await client.acquire(call.claims, wait=_WAIT)
-        except NotGranted as error:
-            call.answered, call.result = time.monotonic_ns(), error.reason
+        except GovernorError as error:
+            if isinstance(error, NotGranted):
+                call.answered, call.result = time.monotonic_ns(), error.reason
             diary.write(call)
             await asyncio.sleep(_PAUSE)
         else:

@@ -23,7 +23,7 @@ def test_no_reload_breaks_a_promise() -> None:
     assert outcome.reloads > 20
     assert len(outcome.ways) > 5
     granted = [name for call in outcome.history.calls if call.result == "granted" for name in call.claims]
-    assert set(granted) == {"one", "few", "many", "conn", "api"}
+    assert {"many", "api"} < set(granted)
     assert granted.count("api") > 50
 
 

@@ -23,8 +23,11 @@ class World:
     bounds: dict[str, Bound] | None
 
 
-def world(chance: Random, number: int) -> World:
-    """Any; each is another one by its ``number``."""
+def world(chance: Random, number: int, now: dict[str, Bound]) -> World:
+    """Any; each is another one by its ``number``.
+
+    ``now`` is in force: what is always lent can seldom change its kind, so that is tried seldom.
+    """
     head = f"# {number}\ndefaults: {{lease: 2s, on_disconnect: 2s, max_wait: 2s}}\n"
     if chance.random() < 0.07:
         return World(head + chance.choice(_BAD), None)
@@ -33,7 +36,8 @@ def world(chance: Random, number: int) -> World:
     for name, numbers in (("one", [1, 1, 1, 2, 0]), ("many", [3, 10, 40])):
         bounds[name] = Bound(chance.choice(numbers))
         sections["semaphores"].append(f"  {name}: {{permits: {bounds[name].permits}}}")
-    kind = chance.choices(("semaphore", "pool", "gone"), (12, 2, 1))[0]
+    was = "gone" if "few" not in now else "pool" if now["few"].members else "semaphore"
+    kind = was if was != "gone" and chance.random() < 0.9 else chance.choice(("semaphore", "pool", "gone"))
     if kind == "semaphore":
         bounds["few"] = Bound(chance.randrange(1, 6))
         sections["semaphores"].append(f"  few: {{permits: {bounds['few'].permits}}}")

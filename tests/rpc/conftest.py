@@ -91,7 +91,7 @@ class World:
     @property
     def sessions(self) -> Sessions:
         """Those that are remembered."""
-        return self.server._sessions.sessions
+        return self.server.sessions
 
     @property
     def streams(self) -> int:

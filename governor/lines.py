@@ -1,0 +1,139 @@
+"""Lines: what of all that happens is worth a line of the log, and how many of them a second.
+
+It knows which ends are out of the ordinary, and how they and the acts of operators read. It must never know how a line
+looks or gets out, and never say what a client's labels or a member's attributes are.
+
+Whatever befalls thousands of leases at once is said of the first few of each second, and of the others in one line.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Collection, Sequence
+from typing import Final, Protocol
+
+from governor.clock import Clock, Timer
+from governor.core.effects import Effect, LeaseEnded, OverrideOver
+from governor.core.types import SECOND, EndReason, Grant
+from governor.entries import Entry, What
+from governor.wording import count, printable, span
+
+# Lines within a second about each: leases that ended otherwise than by release, and acts of operators.
+LEASES_A_SECOND: Final = 20
+ACTS_A_SECOND: Final = 50
+
+# Whoever carries these out has more to say about them.
+_TOLD_ELSEWHERE: Final = frozenset((What.STARTED, What.RELOADED, What.RELOAD_REFUSED, What.STOPPING))
+_RELEASED: Final = EndReason.RELEASED
+
+_LOG: Final = logging.getLogger("governor")
+
+
+class Act(Protocol):
+    """As `Chronicle.act`."""
+
+    def __call__(self, what: What, resources: Collection[str] = (), detail: str = "", actor: str = "") -> None:
+        """Told by whoever carried it out."""
+        ...
+
+
+class Lines:
+    """The lines about one daemon. ``act`` is told what the engine does to an operator's orders by itself."""
+
+    def __init__(self, clock: Clock, act: Act) -> None:
+        self._act = act
+        self._leases = _Budget(clock, LEASES_A_SECOND, "more lease")
+        self._acts = _Budget(clock, ACTS_A_SECOND, "more act")
+
+    def observe(self, effects: Sequence[Effect]) -> None:
+        """See what has happened in one step of the engine."""
+        for effect in effects:
+            if isinstance(effect, LeaseEnded):
+                if effect.reason is not _RELEASED:
+                    self._ended(effect)
+            elif isinstance(effect, OverrideOver):
+                self._act(What.OVERRIDE_OVER, (effect.resource,), "its time is over")
+
+    def acted(self, entry: Entry) -> None:
+        """See what an operator has done."""
+        what = entry.what
+        if what in _TOLD_ELSEWHERE or (what is What.DRAINING and not entry.resources):
+            return
+        if not self._acts.spend(what):
+            return
+        about = f" {', '.join(entry.resources)}" if entry.resources else ""
+        detail = f": {printable(entry.detail)}" if entry.detail else ""
+        actor = f" (by {printable(entry.actor)})" if entry.actor else ""
+        fields = {"what": what.value, "resources": entry.resources, "detail": entry.detail, "actor": entry.actor}
+        _LOG.info("%s%s%s%s", what.replace("_", " "), about, detail, actor, extra={"fields": fields})
+
+    def close(self) -> None:
+        """Say what is left to be said."""
+        self._leases.close()
+        self._acts.close()
+
+    def _ended(self, effect: LeaseEnded) -> None:
+        reason = effect.reason.value
+        if not self._leases.spend(reason):
+            return
+        fields = {
+            "lease": effect.lease,
+            "resources": [grant.resource for grant in effect.grants],
+            "client": effect.client,
+            "reason": reason,
+            "held_seconds": effect.held / SECOND,
+        }
+        _LOG.info(
+            "lease %d %s: %s, held for %s by %s",
+            effect.lease,
+            reason,
+            ", ".join(map(_lent, effect.grants)),
+            span(effect.held, passed=True),
+            printable(effect.client) or "a client without a name",
+            extra={"fields": fields},
+        )
+
+
+def _lent(grant: Grant) -> str:
+    members = ", ".join([member.id for member in grant.members])
+    if members:
+        return f"{members} of {grant.resource}"
+    return grant.resource if grant.permits == 1 else f"{grant.permits} of {grant.resource}"
+
+
+class _Budget:
+    """So many lines a second; those beyond are counted, by a word each, and told when the second is over."""
+
+    def __init__(self, clock: Clock, most: int, noun: str) -> None:
+        self._clock = clock
+        self._most = most
+        self._noun = noun
+        self._left = most
+        self._until = 0
+        self._more: Counter[str] = Counter()
+        self._timer: Timer | None = None
+
+    def spend(self, word: str) -> bool:
+        """Whether there is one for this."""
+        if self._timer is None and (now := self._clock.now()) >= self._until:
+            self._until = now + SECOND
+            self._left = self._most
+        if self._left:
+            self._left -= 1
+            return True
+        self._more[word] += 1
+        if self._timer is None:
+            self._timer = self._clock.call_at(self._until, self._over)
+        return False
+
+    def close(self) -> None:
+        """No timer is left behind."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._over()
+
+    def _over(self) -> None:
+        self._timer = None
+        more, self._more = self._more, Counter()
+        words = ", ".join(f"{number} {word.replace('_', ' ')}" for word, number in sorted(more.items()))
+        fields = {"more": dict(more)}
+        _LOG.info("and %s within the same second: %s", count(more.total(), self._noun), words, extra={"fields": fields})

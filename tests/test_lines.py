@@ -1,0 +1,158 @@
+"""Lines: what is out of the ordinary is said, in words and in fields, and a storm of it in a few lines."""
+
+import logging
+
+import pytest
+
+from governor.chronicle import Chronicle, What
+from governor.core.effects import LeaseEnded, OverrideOver
+from governor.core.engine import Engine
+from governor.core.types import MILLISECOND, SECOND, EndReason, Grant, LeaseId, Member
+from governor.driver import Driver
+from governor.lines import ACTS_A_SECOND, LEASES_A_SECOND, Lines
+from governor.testing.clock import FakeClock
+
+
+class Rig:
+    """The lines about a daemon, by a clock that is moved by hand."""
+
+    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
+        self._caplog = caplog
+        caplog.set_level(logging.INFO, "governor")
+        self.clock = FakeClock()
+        self.chronicle = Chronicle(Driver(Engine(), self.clock), self.clock.now)
+        self.lines = Lines(self.clock, self.chronicle.act)
+        self.chronicle.act_listeners.append(self.lines.acted)
+        self._next = 0
+
+    def ends(self, number: int, reason: EndReason = EndReason.EXPIRED) -> None:
+        """So many leases end so."""
+        for _ in range(number):
+            self._next += 1
+            self.lines.observe([LeaseEnded(LeaseId(self._next), reason, (Grant("db", 1),), "web", 2 * SECOND, 0)])
+
+    def said(self) -> list[str]:
+        """The lines since this was asked last."""
+        said = [record.getMessage() for record in self._caplog.records]
+        self._caplog.clear()
+        return said
+
+    def fields(self) -> dict[str, object]:
+        """Of the last line."""
+        fields: dict[str, object] = self._caplog.records[-1].__dict__["fields"]
+        return fields
+
+
+@pytest.fixture
+def rig(caplog: pytest.LogCaptureFixture) -> Rig:
+    """Nothing has happened yet."""
+    return Rig(caplog)
+
+
+class TestLeases:
+    """An end is worth a line unless the holder gave the lease back."""
+
+    @pytest.mark.parametrize("reason", [EndReason.EXPIRED, EndReason.REVOKED, EndReason.DISCONNECTED])
+    def test_one(self, rig: Rig, reason: EndReason) -> None:
+        """Which, why, of what, for how long and whose."""
+        grants = (Grant("db", 2), Grant("workers", 1, (Member("w1", (("password", "hunter2"),)),)), Grant("gpu", 1))
+        rig.lines.observe([LeaseEnded(LeaseId(17), reason, grants, "web", 30_500 * MILLISECOND, 0)])
+
+        assert rig.fields() == {
+            "lease": 17,
+            "resources": ["db", "workers", "gpu"],
+            "client": "web",
+            "reason": reason.value,
+            "held_seconds": 30.5,
+        }
+        assert rig.said() == [f"lease 17 {reason}: 2 of db, w1 of workers, gpu, held for 30.5s by web"]
+
+    def test_of_nobody_in_particular(self, rig: Rig) -> None:
+        """And what a client says of itself can do nothing to a terminal."""
+        for client in ("", "a\x1b[2Jb\nc"):
+            rig.lines.observe([LeaseEnded(LeaseId(1), EndReason.EXPIRED, (Grant("db", 1),), client, 0, 0)])
+        assert rig.said() == [
+            "lease 1 expired: db, held for 0s by a client without a name",
+            "lease 1 expired: db, held for 0s by a\\x1b[2Jb\\nc",
+        ]
+
+    def test_a_release_is_not_worth_one(self, rig: Rig) -> None:
+        """It is what everybody does."""
+        rig.ends(3, EndReason.RELEASED)
+        assert rig.said() == []
+
+    def test_a_storm(self, rig: Rig) -> None:
+        """The first of a second are said; the rest in one line when it is over, and the next second is as new."""
+        rig.ends(15_000)
+        rig.clock.advance(500 * MILLISECOND)
+        rig.ends(4_980)
+        rig.ends(20, EndReason.REVOKED)
+        assert len(rig.said()) == LEASES_A_SECOND
+        rig.clock.advance(500 * MILLISECOND)
+        rig.ends(1)
+        assert rig.said() == [
+            "and 19980 more leases within the same second: 19960 expired, 20 revoked",
+            "lease 20001 expired: db, held for 2s by web",
+        ]
+        rig.clock.advance(10 * SECOND)
+        assert rig.said() == []
+        assert rig.clock.pending == 0
+
+    def test_as_many_as_there_may_be(self, rig: Rig) -> None:
+        """Then there is nothing to add, and no timer."""
+        for _ in range(3):
+            rig.ends(LEASES_A_SECOND)
+            assert len(rig.said()) == LEASES_A_SECOND
+            assert rig.clock.pending == 0
+            rig.clock.advance(SECOND)
+
+    def test_the_end_comes_first(self, rig: Rig) -> None:
+        """What is left to be said is said then."""
+        rig.ends(LEASES_A_SECOND + 1)
+        rig.lines.close()
+        rig.lines.close()
+        assert rig.said()[-1] == "and 1 more lease within the same second: 1 expired"
+        assert rig.clock.pending == 0
+
+
+class TestActs:
+    """What operators do is worth a line each."""
+
+    def test_one(self, rig: Rig) -> None:
+        """What, to what, the rest of it, and who says he did it."""
+        rig.chronicle.act(What.OVERRIDDEN, ["db"], "permits 12 for 10m", "alice\n")
+        assert rig.fields() == {
+            "what": "overridden",
+            "resources": ("db",),
+            "detail": "permits 12 for 10m",
+            "actor": "alice\n",
+        }
+        assert rig.said() == ["overridden db: permits 12 for 10m (by alice\\n)"]
+
+    def test_what_is_said_elsewhere(self, rig: Rig) -> None:
+        """The start and the end, and reloads, have lines of their own; the drain of one resource has not."""
+        for what in (What.STARTED, What.RELOADED, What.RELOAD_REFUSED, What.DRAINING, What.STOPPING):
+            rig.chronicle.act(what)
+        rig.chronicle.act(What.DRAINING, ["db"])
+        assert rig.said() == ["draining db"]
+
+    def test_an_override_that_is_over(self, rig: Rig) -> None:
+        """Nobody does it, so it is told to everybody here."""
+        told = []
+        rig.chronicle.listen(lambda entries: told.extend([(entry.what, entry.resources) for entry in entries]))
+        rig.lines.observe([OverrideOver("db")])
+        assert rig.said() == ["override over db: its time is over"]
+        assert told == [(What.OVERRIDE_OVER, ("db",))]
+
+    def test_a_storm(self, rig: Rig) -> None:
+        """It leaves those of leases their lines."""
+        for _ in range(500):
+            rig.chronicle.act(What.PAUSED, ["db"])
+            rig.chronicle.act(What.RESUMED, ["db"])
+        assert len(rig.said()) == ACTS_A_SECOND
+        rig.ends(1)
+        rig.clock.advance(SECOND)
+        assert rig.said() == [
+            "lease 1 expired: db, held for 2s by web",
+            "and 950 more acts within the same second: 475 paused, 475 resumed",
+        ]
