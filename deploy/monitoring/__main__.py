@@ -1,8 +1,6 @@
-"""`make monitoring`: a daemon, a sample load and Prometheus, until Ctrl-C.
+"""`make monitoring`: a daemon, a sample load and Prometheus, until Ctrl-C."""
 
-python -m deploy.monitoring [FOLDER]    where everything is written; build/monitoring unless it is said
-"""
-
+import argparse
 import contextlib
 import signal
 import sys
@@ -13,9 +11,9 @@ from typing import Final
 from deploy.monitoring.together import Places, Together, TogetherError
 
 _WHERE: Final = """\
-the daemon      http://{http}/metrics, and `governor status`
+the daemon      http://{http}/metrics; gRPC on {grpc}, such as for `governor status`
 Prometheus      http://{prometheus}/graph and http://{prometheus}/alerts
-dashboards      deploy/monitoring/grafana: how to have them in Grafana is in deploy/monitoring/README.md
+dashboards      deploy/monitoring/README.md says how to have them in Grafana
 logs and state  {folder}
 
 Ctrl-C ends all of them.
@@ -24,18 +22,27 @@ Ctrl-C ends all of them.
 
 def main(arguments: list[str]) -> int:
     """Until somebody ends it, or one of them does not run any more."""
-    places = Places(Path(arguments[0] if arguments else "build/monitoring").absolute())
+    usual = Places(Path("build/monitoring"))
+    parser = argparse.ArgumentParser(prog="python -m deploy.monitoring", description=__doc__)
+    parser.add_argument("--folder", type=Path, default=usual.folder, help="where all of it is written")
+    for name, default in (("grpc", usual.grpc), ("http", usual.http), ("prometheus", usual.prometheus)):
+        parser.add_argument(f"--{name}", metavar="HOST:PORT", default=default, help=f"by default {default}")
+    parser.add_argument(
+        "--interval", default=usual.interval, help=f"from scrape to scrape, by default {usual.interval}"
+    )
+    given = parser.parse_args(arguments)
+    places = Places(given.folder.absolute(), given.grpc, given.http, given.prometheus, given.interval)
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
-    with contextlib.suppress(KeyboardInterrupt):
-        try:
-            with Together(places) as together:
-                print(_WHERE.format(http=places.http, prometheus=places.prometheus, folder=places.folder), flush=True)
-                while True:
-                    together.check()
-                    time.sleep(1)
-        except TogetherError as error:
-            print(error, file=sys.stderr)
-            return 1
+    try:
+        with contextlib.suppress(KeyboardInterrupt), Together(places) as together:
+            where = {"http": places.http, "grpc": places.grpc, "prometheus": places.prometheus}
+            print(_WHERE.format(folder=places.folder, **where), flush=True)
+            while True:
+                together.check()
+                time.sleep(1)
+    except TogetherError as error:
+        print(error, file=sys.stderr)
+        return 1
     return 0
 
 

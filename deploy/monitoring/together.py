@@ -66,6 +66,21 @@ class Together:
     ) -> None:
         self._end_all()
 
+    def start_prometheus(self, name: str, address: str, **options: str) -> None:
+        """One that scrapes the daemon, with a database of its own; ``options`` as on its command line."""
+        program = shutil.which(PROMETHEUS)
+        if program is None:
+            raise TogetherError(f"there is no `{PROMETHEUS}` on PATH; on Debian: apt-get install prometheus")
+        told = {
+            "config.file": str(self.places.folder / "prometheus.yaml"),
+            "storage.tsdb.path": str(self.places.folder / name),
+            "storage.tsdb.retention.time": "1d",
+            "web.listen-address": address,
+            **{option.replace("_", "-"): value for option, value in options.items()},
+        }
+        self._start(name, [program, *(f"--{option}={value}" for option, value in told.items())])
+        self._wait_for(name, f"http://{address}/-/ready")
+
     def restart_daemon(self) -> None:
         """In good order, with the same addresses and state."""
         self._end("daemon")
@@ -89,17 +104,7 @@ class Together:
         self._start("load", [sys.executable, "-m", "deploy.monitoring.load", self.places.grpc])
         config = _CONFIG.format(interval=self.places.interval, rules=HERE / "rules", http=self.places.http)
         (folder / "prometheus.yaml").write_text(config, encoding="utf-8")
-        prometheus = shutil.which(PROMETHEUS)
-        if prometheus is None:
-            raise TogetherError(f"there is no `{PROMETHEUS}` on PATH; on Debian: apt-get install prometheus")
-        options = {
-            "config.file": folder / "prometheus.yaml",
-            "storage.tsdb.path": folder / "prometheus",
-            "storage.tsdb.retention.time": "1d",
-            "web.listen-address": self.places.prometheus,
-        }
-        self._start("prometheus", [prometheus, *(f"--{name}={value}" for name, value in options.items())])
-        self._wait_for("prometheus", f"http://{self.places.prometheus}/-/ready")
+        self.start_prometheus("prometheus", self.places.prometheus)
 
     def _start_daemon(self) -> None:
         command = [sys.executable, "-m", "governor.cli", "serve", "--config", str(self.places.folder / "governor.yaml")]

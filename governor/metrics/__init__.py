@@ -16,9 +16,11 @@ from governor.clock import LoopClock
 from governor.core.effects import Effect
 from governor.core.snapshot import Snapshot
 from governor.core.types import EndReason, Nanos
-from governor.metrics.page import ConfigFacts, DaemonFacts, Facts, lines
-from governor.metrics.tally import LAGS, WRITES, Histogram, Tallies
-from governor.metrics.text import Format, chunks, negotiate
+from governor.metrics.histogram import LAGS, WRITES, Histogram
+from governor.metrics.page import ConfigFacts, DaemonFacts, Facts, written
+from governor.metrics.protobuf import ProtobufPen, of_registry
+from governor.metrics.tally import Tallies
+from governor.metrics.text import Format, TextPen, chunks, negotiate
 
 __all__ = ["Facts", "Metrics", "Page"]
 
@@ -125,8 +127,18 @@ class Metrics:
     def page(self, accept: str = "", facts: Facts | None = None) -> Page:
         """The page of ``facts``, or as of now, in the format that an ``Accept`` header asks for."""
         form = negotiate(accept)
+        if form is Format.PROTOBUF:
+            self._refine()
+            facts = facts or self.facts()
+            return Page(form.value, chain(written(facts, ProtobufPen()), of_registry(self._process)))
         facts = facts or self.facts()
-        return Page(form.value, chain(chunks(lines(facts, form)), self._about_the_process(form)))
+        return Page(form.value, chain(chunks(written(facts, TextPen(form))), self._about_the_process(form)))
+
+    def _refine(self) -> None:
+        """Somebody reads native histograms, so from now on it pays to count for them."""
+        self._tallies.refine()
+        self._loop_lag.refine()
+        self._writes.refine()
 
     def _about_the_process(self, form: Format) -> Iterator[bytes]:
         """The last chunk: it ends with the end mark that OpenMetrics wants."""

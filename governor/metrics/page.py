@@ -10,15 +10,16 @@ leases, and only a pool has members.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Final
+from typing import AnyStr, Final, Generic, Protocol
 
 from governor.core.effects import LeaseState
 from governor.core.snapshot import ResourceSnapshot, Snapshot
 from governor.core.types import SECOND, EndReason, Nanos, Reason, Standing
 from governor.metrics import families
 from governor.metrics.clients import ClientTally
-from governor.metrics.tally import ABANDONED, GRANTED, REPEATED, Counted, Histogram, Tally
-from governor.metrics.text import Family, Format, histogram, labels, sample
+from governor.metrics.histogram import Histogram
+from governor.metrics.tally import ABANDONED, GRANTED, REPEATED, Counted, Tally
+from governor.metrics.text import Family
 
 # Shown from the start, at 0: an alert on the rate of an outcome needs to see its first increase. All others
 # need a mistake or a rare state, and appear with their first ticket.
@@ -72,121 +73,131 @@ class Facts:
     version: str
 
 
+class Pen(Protocol[AnyStr]):
+    """Writes families in one format; what it makes of labels goes back to it as it is."""
+
+    def labels(self, **values: str) -> AnyStr:
+        """Label pairs."""
+        ...
+
+    def also(self, labels: AnyStr, name: str, value: str) -> AnyStr:
+        """One pair more, with a value from a closed set of words."""
+        ...
+
+    def none(self) -> AnyStr:
+        """No labels."""
+        ...
+
+    def family(self, family: Family, samples: Iterable[tuple[AnyStr, float | Histogram]]) -> Iterator[AnyStr]:
+        """A family, a little at a time."""
+        ...
+
+
 @dataclass(slots=True, frozen=True)
-class _Row:
+class _Row(Generic[AnyStr]):
     """One resource, with its labels as they are written."""
 
-    labels: str
+    labels: AnyStr
     now: ResourceSnapshot
     tally: Tally
 
 
-def lines(facts: Facts, form: Format) -> Iterator[str]:
-    """The page, line by line."""
+def written(facts: Facts, pen: Pen[AnyStr]) -> Iterator[AnyStr]:
+    """The page, a little at a time."""
+    yield from _about_the_daemon(facts, pen)
     rows = [
-        _Row(labels(resource=now.name, kind=now.kind), now, facts.tallies.by_resource[now.name])
+        _Row(pen.labels(resource=now.name, kind=now.kind), now, facts.tallies.by_resource[now.name])
         for now in facts.snapshot.resources
     ]
-    yield from _about_the_daemon(facts, form)
     for family, value in _GAUGES:
-        yield family.header(form)
-        for row in rows:
-            if (number := value(row)) is not None:
-                yield sample(family.name, row.labels, number)
-    yield families.POOL_MEMBERS.header(form)
-    for row in rows:
-        if (members := row.now.members) is not None:
-            counts = (("free", members.free), ("lent", members.lent), ("quarantined", members.quarantined))
-            for state, count in counts:
-                yield sample(families.POOL_MEMBERS.name, f'{row.labels},state="{state}"', count)
-    yield from _tickets(rows, form)
-    yield from _leases(rows, form)
-    yield from _clients(facts.tallies.clients, form)
+        yield from pen.family(family, ((row.labels, number) for row in rows if (number := value(row.now)) is not None))
+    members = (
+        (pen.also(row.labels, "state", state), count)
+        for row in rows
+        if (counts := row.now.members) is not None
+        for state, count in (("free", counts.free), ("lent", counts.lent), ("quarantined", counts.quarantined))
+    )
+    yield from pen.family(families.POOL_MEMBERS, members)
+    yield from _tickets(rows, pen)
+    yield from _leases(rows, pen)
+    yield from _clients(facts.tallies.clients, pen)
 
 
-def _about_the_daemon(facts: Facts, form: Format) -> Iterator[str]:
-    yield families.BUILD_INFO.header(form)
-    yield sample(families.BUILD_INFO.name, labels(version=facts.version), 1)
-    config = facts.config
-    yield families.CONFIG_INFO.header(form)
-    if config.hash:
-        yield sample(families.CONFIG_INFO.name, labels(hash=config.hash), 1)
-    yield families.CONFIG_LAST_RELOAD_SUCCESSFUL.header(form)
-    if config.last_successful is not None:
-        yield sample(families.CONFIG_LAST_RELOAD_SUCCESSFUL.name, "", int(config.last_successful))
-    yield families.CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP.header(form)
-    if config.loaded_at is not None:
-        yield sample(families.CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP.name, "", config.loaded_at)
-    yield families.DAEMON_DRAINING.header(form)
-    yield sample(families.DAEMON_DRAINING.name, "", int(facts.snapshot.draining))
-    yield families.EVENT_LOOP_LAG.header(form)
-    yield from histogram(families.EVENT_LOOP_LAG.name, "", facts.loop_lag)
-    daemon = facts.daemon
-    numbers: tuple[tuple[Family, float], ...] = (
+def _about_the_daemon(facts: Facts, pen: Pen[AnyStr]) -> Iterator[AnyStr]:
+    config, daemon = facts.config, facts.daemon
+    hashes = [(pen.labels(hash=config.hash), 1)] if config.hash else []
+    yield from pen.family(families.BUILD_INFO, [(pen.labels(version=facts.version), 1)])
+    yield from pen.family(families.CONFIG_INFO, hashes)
+    values: tuple[tuple[Family, float | Histogram | None], ...] = (
+        (
+            families.CONFIG_LAST_RELOAD_SUCCESSFUL,
+            None if config.last_successful is None else int(config.last_successful),
+        ),
+        (families.CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP, config.loaded_at),
+        (families.DAEMON_DRAINING, int(facts.snapshot.draining)),
+        (families.EVENT_LOOP_LAG, facts.loop_lag),
         (families.PAUSES, daemon.paused / SECOND),
         (families.STORE_ERRORS, daemon.write_errors),
         (families.STORE_WRITABLE, int(daemon.writable)),
         (families.AUDIT_DROPPED, daemon.audit_dropped),
         (families.AUDIT_WRITE_ERRORS, daemon.audit_write_errors),
+        (families.STORE_WRITE, daemon.writes),
     )
-    for family, number in numbers:
-        yield family.header(form)
-        yield sample(family.name, "", number)
-    yield families.STORE_WRITE.header(form)
-    yield from histogram(families.STORE_WRITE.name, "", daemon.writes)
+    nothing = pen.none()
+    for family, value in values:
+        yield from pen.family(family, [] if value is None else [(nothing, value)])
     tallies = facts.tallies
-    yield from _by("outcome", families.STRAY_ACQUIRES, _STRAYS, [("", tallies.strays)], form)
-    yield from _by("outcome", families.LEASE_RELEASES, _RELEASES, [("", tallies.releases)], form)
-    yield from _by("outcome", families.LEASE_RENEWALS, _RENEWALS, [("", tallies.renewals)], form)
+    yield from _by(pen, "outcome", families.STRAY_ACQUIRES, _STRAYS, [(nothing, tallies.strays)])
+    yield from _by(pen, "outcome", families.LEASE_RELEASES, _RELEASES, [(nothing, tallies.releases)])
+    yield from _by(pen, "outcome", families.LEASE_RENEWALS, _RENEWALS, [(nothing, tallies.renewals)])
 
 
-def _tickets(rows: list[_Row], form: Format) -> Iterator[str]:
-    tickets = [(row.labels, row.tally.tickets) for row in rows]
-    yield from _by("outcome", families.ACQUIRES, _OUTCOMES, tickets, form)
-    yield families.ACQUIRE_WAIT.header(form)
-    for row in rows:
-        for outcome, counts in row.tally.waits.items():
-            yield from histogram(families.ACQUIRE_WAIT.name, f'{row.labels},outcome="{outcome}"', counts)
+def _tickets(rows: list[_Row[AnyStr]], pen: Pen[AnyStr]) -> Iterator[AnyStr]:
+    tickets = ((row.labels, row.tally.tickets) for row in rows)
+    yield from _by(pen, "outcome", families.ACQUIRES, _OUTCOMES, tickets)
+    waits = (
+        (pen.also(row.labels, "outcome", outcome), counts)
+        for row in rows
+        for outcome, counts in row.tally.waits.items()
+    )
+    yield from pen.family(families.ACQUIRE_WAIT, waits)
 
 
-def _leases(rows: list[_Row], form: Format) -> Iterator[str]:
+def _leases(rows: list[_Row[AnyStr]], pen: Pen[AnyStr]) -> Iterator[AnyStr]:
     lending = [row for row in rows if row.now.lends]
-    ends = [(row.labels, row.tally.ends) for row in lending]
-    yield from _by("reason", families.LEASE_ENDS, _ENDS, ends, form)
+    yield from _by(pen, "reason", families.LEASE_ENDS, _ENDS, ((row.labels, row.tally.ends) for row in lending))
     for family, counts in _LEASE_HISTOGRAMS:
-        yield family.header(form)
-        for row in lending:
-            yield from histogram(family.name, row.labels, counts(row.tally))
+        yield from pen.family(family, ((row.labels, counts(row.tally)) for row in lending))
 
 
-def _clients(clients: Mapping[str, ClientTally], form: Format) -> Iterator[str]:
-    rows = [(labels(client=name), tally) for name, tally in clients.items()]
+def _clients(clients: Mapping[str, ClientTally], pen: Pen[AnyStr]) -> Iterator[AnyStr]:
+    rows = [(pen.labels(client=name), tally) for name, tally in clients.items()]
     for family, value in _OF_CLIENTS:
-        yield family.header(form)
-        for pairs, tally in rows:
-            yield sample(family.name, pairs, value(tally))
-    acquires = [(pairs, {GRANTED: tally.granted} | tally.outcomes) for pairs, tally in rows]
-    yield from _by("outcome", families.CLIENT_ACQUIRES, (GRANTED, ABANDONED), acquires, form)
-    ends = [(pairs, {EndReason.RELEASED: tally.released} | tally.ends) for pairs, tally in rows]
-    yield from _by("reason", families.CLIENT_LEASE_ENDS, _ENDS, ends, form)
+        yield from pen.family(family, ((labels, value(tally)) for labels, tally in rows))
+    acquires = ((labels, {GRANTED: tally.granted} | tally.outcomes) for labels, tally in rows)
+    yield from _by(pen, "outcome", families.CLIENT_ACQUIRES, (GRANTED, ABANDONED), acquires)
+    ends = ((labels, {EndReason.RELEASED: tally.released} | tally.ends) for labels, tally in rows)
+    yield from _by(pen, "reason", families.CLIENT_LEASE_ENDS, _ENDS, ends)
 
 
 def _by(
+    pen: Pen[AnyStr],
     label: str,
     family: Family,
     always: Sequence[str],
-    counts: Iterable[tuple[str, Mapping[str, int]]],
-    form: Format,
-) -> Iterator[str]:
+    counts: Iterable[tuple[AnyStr, Mapping[str, int]]],
+) -> Iterator[AnyStr]:
     """Counts by a closed set of words: those in ``always``, and of the others those that have happened."""
-    yield family.header(form)
-    for pairs, by_word in counts:
-        before = f"{pairs}," if pairs else ""
-        for word in always:
-            yield sample(family.name, f'{before}{label}="{word}"', by_word.get(word, 0))
-        for word, count in by_word.items():
-            if count and word not in always:
-                yield sample(family.name, f'{before}{label}="{word}"', count)
+
+    def samples() -> Iterator[tuple[AnyStr, int]]:
+        for labels, by_word in counts:
+            for word in always:
+                yield pen.also(labels, label, word), by_word.get(word, 0)
+            for word, count in by_word.items():
+                if count and word not in always:
+                    yield pen.also(labels, label, word), count
+
+    yield from pen.family(family, samples())
 
 
 def _unlimited(number: int | None) -> float:
@@ -194,18 +205,18 @@ def _unlimited(number: int | None) -> float:
 
 
 # Of every resource that has it: None is shown as nothing.
-_GAUGES: Final[tuple[tuple[Family, Callable[[_Row], float | None]], ...]] = (
-    (families.PERMITS_LIMIT, lambda row: _unlimited(row.now.capacity)),
-    (families.PERMITS_IN_USE, lambda row: row.now.in_use if row.now.lends else None),
-    (families.PERMITS_OVER_LIMIT, lambda row: row.now.over_limit if row.now.lends else None),
-    (families.RATE_LIMIT_AVAILABLE, lambda row: None if row.now.lends else _unlimited(row.now.available)),
-    (families.LEASES, lambda row: row.now.leases if row.now.lends else None),
-    (families.WAITERS, lambda row: row.now.waiters),
-    (families.WAITERS_LIMIT, lambda row: row.now.max_waiters),
-    (families.OLDEST_WAITER, lambda row: (row.now.oldest_wait or 0) / SECOND),
-    (families.PAUSED, lambda row: int(row.now.standing is Standing.PAUSED)),
-    (families.DRAINING, lambda row: int(row.now.standing is Standing.DRAINING)),
-    (families.OVERRIDDEN, lambda row: int(row.now.override is not None)),
+_GAUGES: Final[tuple[tuple[Family, Callable[[ResourceSnapshot], float | None]], ...]] = (
+    (families.PERMITS_LIMIT, lambda now: _unlimited(now.capacity)),
+    (families.PERMITS_IN_USE, lambda now: now.in_use if now.lends else None),
+    (families.PERMITS_OVER_LIMIT, lambda now: now.over_limit if now.lends else None),
+    (families.RATE_LIMIT_AVAILABLE, lambda now: None if now.lends else _unlimited(now.available)),
+    (families.LEASES, lambda now: now.leases if now.lends else None),
+    (families.WAITERS, lambda now: now.waiters),
+    (families.WAITERS_LIMIT, lambda now: now.max_waiters),
+    (families.OLDEST_WAITER, lambda now: (now.oldest_wait or 0) / SECOND),
+    (families.PAUSED, lambda now: int(now.standing is Standing.PAUSED)),
+    (families.DRAINING, lambda now: int(now.standing is Standing.DRAINING)),
+    (families.OVERRIDDEN, lambda now: int(now.override is not None)),
 )
 _OF_CLIENTS: Final[tuple[tuple[Family, Callable[[ClientTally], float]], ...]] = (
     (families.CLIENT_LEASES, lambda tally: tally.leases),

@@ -37,24 +37,14 @@ from governor.core.effects import (
     SteerRefused,
 )
 from governor.core.snapshot import Snapshot
-from governor.core.types import MILLISECOND, SECOND, Claim, EndReason, Grant, Nanos
+from governor.core.types import Claim, EndReason, Grant, Nanos
 from governor.metrics.clients import Clients, ClientTally
+from governor.metrics.histogram import LAGS, TIMES, WAITS, Histogram
 
 # How a ticket can end besides being denied, which is told by its ``Reason``.
 GRANTED: Final = "granted"
 REPEATED: Final = "repeated"  # the same request id again: the same lease, and nothing new was lent
 ABANDONED: Final = "abandoned"
-
-# From 1 ms to 1 h: half a decade apart up to ten seconds, then where people set timeouts. The default lease
-# and longest wait, 30 s, is one of them, so that within and beyond it can be told apart exactly.
-TIMES: Final[tuple[Nanos, ...]] = (
-    *(n * MILLISECOND for n in (1, 3, 10, 30, 100, 300)),
-    *(n * SECOND for n in (1, 3, 10, 30, 60, 300, 900, 3600)),
-)
-# The bucket at 0 holds those who did not wait at all: most of them, on a good day.
-WAITS: Final[tuple[Nanos, ...]] = (0, *TIMES)
-# Lateness is measured against a lease of seconds; beyond ten it is an outage, however long.
-LAGS: Final[tuple[Nanos, ...]] = tuple(bound for bound in TIMES if bound <= 10 * SECOND)
 
 # What most steps have nothing of.
 _Seldom = (
@@ -75,50 +65,26 @@ _Seldom = (
     | OverrideOver
 )
 
-# Transactions take microseconds, unless a disk is in the way.
-WRITES: Final[tuple[Nanos, ...]] = (*(n * MILLISECOND // 100 for n in (1, 3, 10, 30)), *LAGS)
-
 # Bound once: Python 3.11 takes 60 ns to look up a member on its enum.
 _RELEASED: Final = EndReason.RELEASED
 _EXPIRED: Final = EndReason.EXPIRED
 _GIVEN_BACK: Final = LeaseState.RELEASED
 
 
-class Histogram:
-    """Counts of durations, each under the smallest bound it is not above; the last are above all bounds."""
-
-    __slots__ = ("bounds", "counts", "total")
-
-    def __init__(self, bounds: tuple[Nanos, ...]) -> None:
-        self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
-        self.total: Nanos = 0
-
-    def add(self, value: Nanos) -> None:
-        """Count one duration."""
-        self.counts[bisect_left(self.bounds, value)] += 1
-        self.total += value
-
-    def copy(self) -> "Histogram":
-        """The same counts, which stay as they are now."""
-        twin = Histogram.__new__(Histogram)
-        twin.bounds, twin.counts, twin.total = self.bounds, self.counts[:], self.total
-        return twin
-
-
 class Tally:
     """What has happened to one resource: its ended tickets, by outcome and wait, and its ended leases."""
 
-    __slots__ = ("granted", "hold", "kind", "lag", "losses", "margin", "repeated", "waits")
+    __slots__ = ("fine", "granted", "hold", "kind", "lag", "losses", "margin", "repeated", "waits")
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, *, fine: bool = False) -> None:
         self.kind = kind
+        self.fine = fine
         self.repeated = 0
-        self.granted = Histogram(WAITS)
+        self.granted = Histogram(WAITS, fine=fine)
         self.waits: dict[str, Histogram] = {GRANTED: self.granted}
-        self.hold = Histogram(TIMES)
-        self.margin = Histogram(TIMES)
-        self.lag = Histogram(LAGS)
+        self.hold = Histogram(TIMES, fine=fine)
+        self.margin = Histogram(TIMES, fine=fine)
+        self.lag = Histogram(LAGS, fine=fine)
         # Leases that ended in any way but by a release. All others in `hold` were released: counted once is enough.
         self.losses: dict[str, int] = {}
 
@@ -136,13 +102,19 @@ class Tally:
     def ticket_ended(self, outcome: str, waited: Nanos) -> None:
         """Count one ticket."""
         if outcome not in self.waits:
-            self.waits[outcome] = Histogram(WAITS)
+            self.waits[outcome] = Histogram(WAITS, fine=self.fine)
         self.waits[outcome].add(waited)
+
+    def refine(self) -> None:
+        """Count durations more finely from now on."""
+        self.fine = True
+        for histogram in (*self.waits.values(), self.hold, self.margin, self.lag):
+            histogram.refine()
 
     def copy(self) -> "Tally":
         """The same counts, which stay as they are now."""
         twin = Tally.__new__(Tally)
-        twin.kind, twin.repeated = self.kind, self.repeated
+        twin.kind, twin.fine, twin.repeated = self.kind, self.fine, self.repeated
         twin.waits = {outcome: waits.copy() for outcome, waits in self.waits.items()}
         twin.granted = twin.waits[GRANTED]
         twin.hold, twin.margin, twin.lag = self.hold.copy(), self.margin.copy(), self.lag.copy()
@@ -164,11 +136,22 @@ class Counted:
 class Tallies:
     """One tally for each resource that there is, those of clients, and what cannot be told by resource."""
 
-    __slots__ = ("_given_back", "_releases", "_snapshot", "by_resource", "clients", "lost", "renewals", "strays")
+    __slots__ = (
+        "_fine",
+        "_given_back",
+        "_releases",
+        "_snapshot",
+        "by_resource",
+        "clients",
+        "lost",
+        "renewals",
+        "strays",
+    )
 
     def __init__(self, snapshot: Callable[[], Snapshot]) -> None:
         """``snapshot`` is asked now, and after each reload, for what there is."""
         self._snapshot = snapshot
+        self._fine = False
         self.by_resource: dict[str, Tally] = {}
         self.clients = Clients()
         self.follow(snapshot())
@@ -192,7 +175,14 @@ class Tallies:
         self.by_resource = {}
         for now in snapshot.resources:
             tally = before.get(now.name)
-            self.by_resource[now.name] = tally if tally and tally.kind == now.kind else Tally(now.kind)
+            self.by_resource[now.name] = tally if tally and tally.kind == now.kind else Tally(now.kind, fine=self._fine)
+
+    def refine(self) -> None:
+        """Count durations more finely from now on."""
+        if not self._fine:
+            self._fine = True
+            for tally in self.by_resource.values():
+                tally.refine()
 
     def observe(self, effects: Sequence[Effect]) -> None:
         """Count one step. The first three cases are the hot path: a grant and its release take about 1 µs."""
@@ -257,13 +247,13 @@ class Tallies:
             tally = self.by_resource[grants[0].resource]
             # Histogram.add, written out: the two calls would cost a tenth of a microsecond.
             length, times = effect.held, tally.hold
-            times.counts[bisect_left(TIMES, length)] += 1
+            times.counts[bisect_left(times.bounds, length)] += 1
             times.total += length
             client = self.clients[effect.client]
             client.released += 1
             client.held += length
             length, times = effect.left, tally.margin
-            times.counts[bisect_left(TIMES, length)] += 1
+            times.counts[bisect_left(times.bounds, length)] += 1
             times.total += length
             return
         self.clients[effect.client].lease_ended(reason, effect.held)

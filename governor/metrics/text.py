@@ -1,4 +1,4 @@
-"""The text of a metrics page, in the two formats that scrapers ask for.
+"""The text of a metrics page, in the two text formats that scrapers ask for, and which format one asks for.
 
 It knows how a family and its samples are written. It must never know what is measured.
 
@@ -7,6 +7,7 @@ leases: with 1,000 resources over half a second for each scrape. Here the labels
 once, and a sample takes a twentieth of that. The tests read pages with prometheus_client's own parsers.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,29 +19,46 @@ from prometheus_client import exposition
 from prometheus_client.openmetrics import exposition as openmetrics
 
 from governor.core.types import SECOND, Nanos
-from governor.metrics.tally import Histogram
+from governor.metrics import protobuf
+from governor.metrics.histogram import Histogram
 
+_PROTOBUF: Final = "application/vnd.google.protobuf"
 _LINES: Final = 500  # in a chunk: well under a millisecond of work
 
 
 class Format(StrEnum):
-    """A text format; the value is its content type. All scrapers read TEXT, newer ones prefer OpenMetrics."""
+    """A format; the value is its content type. All scrapers read TEXT, newer ones prefer OpenMetrics.
+
+    Those that want native histograms prefer protobuf.
+    """
 
     TEXT = exposition.CONTENT_TYPE_PLAIN_0_0_4
     OPENMETRICS = openmetrics.CONTENT_TYPE_LATEST
+    PROTOBUF = protobuf.CONTENT_TYPE
 
 
 def negotiate(accept: str) -> Format:
-    """The format to answer an ``Accept`` header with: OpenMetrics for whoever names it, text for all others.
+    """The format to answer an ``Accept`` header with.
 
+    Protobuf for whoever likes it better than all else, OpenMetrics for whoever names it, text for all others.
     prometheus_client's own choice is not used: it raises on a version that is not all numbers, and claims to
     answer in whatever version it was asked for.
     """
+    liked: dict[str, float] = {}
     for accepted in accept.split(","):
         media, *parameters = (part.strip().lower() for part in accepted.split(";"))
-        if media == "application/openmetrics-text" and not {"q=0", "q=0.0"} & set(parameters):
-            return Format.OPENMETRICS
-    return Format.TEXT
+        if media != _PROTOBUF or {"proto=io.prometheus.client.metricfamily", "encoding=delimited"} <= set(parameters):
+            liked[media] = max(liked.get(media, 0), _how_much(parameters))
+    proto = liked.pop(_PROTOBUF, 0)
+    if proto > max(liked.values(), default=0):
+        return Format.PROTOBUF
+    return Format.OPENMETRICS if liked.get("application/openmetrics-text", 0) else Format.TEXT
+
+
+def _how_much(parameters: list[str]) -> float:
+    """From 0 to 1; what cannot be read is as if nothing had been said."""
+    said = next((parameter[2:] for parameter in parameters if parameter.startswith("q=")), "1")
+    return float(said) if re.fullmatch(r"[01](\.\d{0,3})?", said) else 1.0
 
 
 @dataclass(slots=True, frozen=True)
@@ -62,9 +80,33 @@ class Family:
         return f"# HELP {name} {self.help}\n# TYPE {name} {kind}\n"
 
 
-def labels(**values: str) -> str:
-    """Label pairs as they stand between the braces."""
-    return ",".join([f'{name}="{_escape(value)}"' for name, value in values.items()])
+class TextPen:
+    """Writes a page as text; labels are written as they stand between the braces."""
+
+    def __init__(self, form: Format) -> None:
+        self._form = form
+
+    def labels(self, **values: str) -> str:
+        """Label pairs."""
+        return ",".join([f'{name}="{_escape(value)}"' for name, value in values.items()])
+
+    def also(self, labels: str, name: str, value: str) -> str:
+        """One pair more, whose value needs no escaping."""
+        return f'{labels},{name}="{value}"' if labels else f'{name}="{value}"'
+
+    def none(self) -> str:
+        """No labels."""
+        return ""
+
+    def family(self, family: Family, samples: Iterable[tuple[str, float | Histogram]]) -> Iterator[str]:
+        """Its lines."""
+        yield family.header(self._form)
+        name = family.name
+        for labels, value in samples:
+            if isinstance(value, Histogram):
+                yield from histogram(name, labels, value)
+            else:
+                yield sample(name, labels, value)
 
 
 def sample(name: str, pairs: str, value: float) -> str:
@@ -76,9 +118,10 @@ def histogram(name: str, pairs: str, counts: Histogram) -> Iterator[str]:
     """The lines of one histogram, in seconds."""
     below = 0
     before_le = f"{name}_bucket{{{pairs}{',' if pairs else ''}le="
-    for le, count in zip(_le(counts.bounds), counts.counts, strict=True):
+    for le, count in zip(_le(counts.told, counts.bounds), counts.counts, strict=True):
         below += count
-        yield f'{before_le}"{le}"}} {below}\n'
+        if le:
+            yield f'{before_le}"{le}"}} {below}\n'
     yield sample(f"{name}_sum", pairs, counts.total / SECOND)
     yield sample(f"{name}_count", pairs, below)
 
@@ -104,6 +147,6 @@ def _escape(value: str) -> str:
 
 
 @cache
-def _le(bounds: tuple[Nanos, ...]) -> tuple[str, ...]:
-    """The label of each bucket; floats in either format, so that both make the same series."""
-    return (*(repr(bound / SECOND) for bound in bounds), "+Inf")
+def _le(told: tuple[Nanos, ...], bounds: tuple[Nanos, ...]) -> tuple[str, ...]:
+    """The label of each bucket that is told; floats in either format, so that both make the same series."""
+    return (*(repr(bound / SECOND) if bound in told else "" for bound in bounds), "+Inf")

@@ -2,6 +2,9 @@
 
 import json
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from governor.audit.line import line
 from governor.core.types import MILLISECOND, SECOND, Claim, Grant, Member
 from governor.entries import Entry, What
@@ -41,6 +44,20 @@ def test_everything_else() -> None:
         "held_seconds": 0.001,
         "missed": 3,
     }
+
+
+@given(st.text(), st.text(), st.text(), st.integers(0, 10**18))
+def test_every_text_and_length_is_read_back(client: str, name: str, key: str, length: int) -> None:
+    """As json writes and reads it."""
+    entry = Entry(length, What.GRANTED, (name,), client, 1, (Grant(name, 1, (Member(key),), key),), held=length)
+    written = line(entry)
+    said = json.loads(written)
+    assert written.count(b"\n") == 1
+    assert said.get("client", "") == client
+    assert said["resources"] == [name]
+    claim = {"resource": name, "permits": 1, "key": key, "members": [key]}
+    assert said["claims"] == [{field: value for field, value in claim.items() if value != "" or field == "resource"}]
+    assert said["held_seconds"] == length / SECOND
 
 
 def test_names_are_whatever_they_are() -> None:

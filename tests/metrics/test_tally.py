@@ -35,7 +35,8 @@ from governor.core.types import (
     Reason,
     TicketId,
 )
-from governor.metrics.tally import TIMES, Counted, Histogram, Tallies
+from governor.metrics.histogram import TIMES, Histogram
+from governor.metrics.tally import Counted, Tallies
 from tests.metrics.reading import resource, snapshot
 
 NAMES = ("jobs", "db", "api")

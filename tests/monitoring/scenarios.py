@@ -40,6 +40,8 @@ HEALTHY: Final[dict[str, str]] = {
     'governor_store_writable{job="g",instance="fine"}': "1x200",
     'governor_store_errors_total{job="g",instance="fine"}': "3x200",
     'governor_pauses_seconds_total{job="g",instance="fine"}': "7x200",
+    'governor_audit_dropped_total{job="g",instance="fine"}': "2x200",
+    'governor_audit_write_errors_total{job="g",instance="fine"}': "2x200",
     'governor_daemon_draining{job="g",instance="fine"}': "0x200",
     'governor_event_loop_lag_seconds_bucket{job="g",instance="fine",le="0.001"}': "0+60x200",
     'governor_event_loop_lag_seconds_bucket{job="g",instance="fine",le="+Inf"}': "0+60x200",
@@ -117,6 +119,20 @@ SCENARIOS: Final = (
         "the daemon was stopped for a minute",
         {f"governor_pauses_seconds_total{{{HERE}}}": "2x10 62x60"},
         {10: (), 13: (f"GovernorFroze{{{HERE}}}",), 30: ()},
+    ),
+    Scenario(
+        "the audit file falls behind, and later cannot be written",
+        {
+            f"governor_audit_dropped_total{{{HERE}}}": "0x10 40x60",
+            f"governor_audit_write_errors_total{{{HERE}}}": "0x40 1x40",
+        },
+        {
+            10: (),
+            13: (f"GovernorAuditDropping{{{HERE}}}",),
+            30: (),
+            43: (f"GovernorAuditDropping{{{HERE}}}",),
+            60: (),
+        },
     ),
     Scenario(
         "a drain that does not end",

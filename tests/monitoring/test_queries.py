@@ -15,6 +15,7 @@ from typing import Final
 import pytest
 
 from deploy.monitoring.together import Places, Together, TogetherError
+from governor.metrics import families
 from tests.monitoring.boards import (
     Json,
     annotations,
@@ -38,12 +39,13 @@ _BOUND_S: Final = 20.0
 class Prometheus:
     """A Prometheus to ask."""
 
-    def __init__(self, together: Together) -> None:
+    def __init__(self, together: Together, address: str) -> None:
         self.together = together
+        self.address = address
 
     def data(self, path: str, **parameters: str) -> Json:
         """What it answers."""
-        url = f"http://{self.together.places.prometheus}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
+        url = f"http://{self.address}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
         with urllib.request.urlopen(url, timeout=_BOUND_S) as answer:
             return at(json.loads(answer.read()), "data")
 
@@ -71,7 +73,7 @@ def prometheus(program: Callable[[str], str], tmp_path_factory: pytest.TempPathF
     program("prometheus")
     places = Places(tmp_path_factory.mktemp("monitoring"), _free_port(), _free_port(), _free_port(), _INTERVAL)
     with Together(places) as together:
-        found = Prometheus(together)
+        found = Prometheus(together, places.prometheus)
         _until(lambda: found.shows("governor_build_info"), "the daemon is scraped")
         _until(lambda: found.shows("rate(governor_acquires_total[5s]) > 0"), "it has work")
         together.running["daemon"].send_signal(signal.SIGHUP)
@@ -147,6 +149,25 @@ def test_the_sample_load_leaks_and_is_seen(prometheus: Prometheus) -> None:
     assert [at(sample, "metric", "client") for sample in found] == ["leaky"]
 
 
+def test_a_scraper_that_wants_native_histograms_gets_them(prometheus: Prometheus) -> None:
+    """Quantiles of every histogram that has anything in it, without a bucket in the query; and all else as well."""
+    address = _free_port()
+    prometheus.together.start_prometheus("native", address, enable_feature="native-histograms")
+    native = Prometheus(prometheus.together, address)
+    for family in families.ALL:
+        if family.type == "histogram":
+            quantile = f"histogram_quantile(0.9, sum(rate({family.name}[5s])))"
+            _until(partial(native.shows, quantile), f"there are native buckets of {family.name}")
+            assert not native.shows(f"{family.name}_bucket"), "it keeps one kind of them"
+        else:
+            _until(partial(native.shows, family.name), f"{family.name} is there")
+    _until(partial(native.shows, "rate(process_cpu_seconds_total[5s])"), "the process is there")
+    assert native.shows("python_info")
+    for name in ("hold_seconds", "acquire_wait_seconds"):
+        exact = f"sum(governor_{name}_count)"
+        _until(partial(prometheus.shows, exact), "the other one has them as before")
+
+
 def _shown(prometheus: Prometheus, expr: str, choice: set[str]) -> bool:
     metric = {"resource": "governor_permits_limit", "client": "governor_client_leases"}
     for name in choice:
@@ -167,7 +188,6 @@ def test_what_cannot_start_says_why(tmp_path: Path) -> None:
     """In the words of its own log, and nothing is left running."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        taken.listen()
         places = Places(tmp_path, _free_port(), f"127.0.0.1:{taken.getsockname()[1]}", _free_port())
         together = Together(places)
         with pytest.raises(TogetherError, match="address already in use"), together:

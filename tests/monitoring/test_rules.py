@@ -1,5 +1,6 @@
 """Rules and alerts, judged by promtool."""
 
+import importlib
 import re
 import subprocess
 from collections.abc import Callable
@@ -9,10 +10,12 @@ from typing import Final
 import pytest
 import yaml
 
+from governor.cli.commands import COMMANDS
 from governor.metrics import families
 from tests.monitoring.rules import FILES, MONITORING, Rule, alerts, records, rules
 from tests.monitoring.scenarios import HEALTHY, SCENARIOS, Scenario
 
+RUNBOOK: Final = (MONITORING / "RUNBOOK.md").read_text(encoding="utf-8")
 _NAME: Final = re.compile(r"\b(?:\w+:)?governor_\w+(?::\w+)?")
 
 
@@ -96,11 +99,20 @@ class TestAlerts:
 
 def test_the_runbook_has_no_section_without_an_alert() -> None:
     """Nor a link to one that is not there."""
-    page = (MONITORING / "RUNBOOK.md").read_text(encoding="utf-8")
-    titles = set(re.findall(r"^## (\w+)$", page, re.MULTILINE))
+    titles = set(re.findall(r"^## (\w+)$", RUNBOOK, re.MULTILINE))
 
     assert titles == {rule["alert"] for rule in alerts()}
-    assert {link.lower() for link in re.findall(r"\(#(\w+)\)", page)} <= {title.lower() for title in titles}
+    assert {link.lower() for link in re.findall(r"\(#(\w+)\)", RUNBOOK)} <= {title.lower() for title in titles}
+
+
+@pytest.mark.parametrize("told", sorted(set(re.findall(r"`governor ([^`]+)`", RUNBOOK))))
+def test_the_runbook_tells_of_commands_that_there_are(told: str) -> None:
+    """With arguments and options that they take."""
+    name, *arguments = told.replace("ID", "17").split()
+    place, _, attribute = COMMANDS[name].place.partition(":")
+    command = getattr(importlib.import_module(f"governor.cli.{place}"), attribute)
+
+    assert command.make_context(name, arguments).args == []
 
 
 def _test(scenario: Scenario) -> dict[str, object]:

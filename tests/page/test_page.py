@@ -12,6 +12,7 @@ from governor.core.types import SECOND, Nanos, Outcome, Standing
 from governor.history import BUCKET
 from governor.http.live import MAX_VIEWERS
 from tests.core.declared import pool, rate_limit, semaphore
+from tests.http.test_server import until
 from tests.page.browser import Page
 from tests.page.conftest import Shown
 
@@ -376,6 +377,42 @@ class TestTheTop:
         await page.until("document.querySelectorAll('tr.resource').length === 1")
         assert all("503" in complaint for complaint in page.complaints)
         page.complaints.clear()
+
+    @staticmethod
+    async def hasten(page: Page, milliseconds: int) -> None:
+        """What would come after so long comes after a tenth of a second."""
+        script = f"""{{
+            const original = window.setTimeout;
+            window.setTimeout = (call, delay) => original(call, delay === {milliseconds} ? 100 : delay);
+        }}"""
+        await page.call("Page.addScriptToEvaluateOnNewDocument", source=script)
+
+    async def test_a_connection_that_says_nothing_is_given_up(self, page: Page, scene: Shown) -> None:
+        """A daemon that is frozen, or a network that is cut, says nothing of it: after 40 s it is asked anew."""
+        await self.hasten(page, 40_000)
+        scene.declare(semaphore("db", 4))
+        await show(page, scene, many=1)
+        await page.until("document.querySelector('#said').textContent.startsWith('The connection')")
+        scene.take("db")
+        await page.until("document.querySelector('.of-use').innerText === '1 / 4'")
+
+        assert sum(url.endswith("/-/events") for url in page.requests) >= 2
+
+    async def test_a_page_that_nobody_sees_leaves(self, page: Page, scene: Shown) -> None:
+        """Its place is another's after a minute, and it is back as soon as somebody looks."""
+        await self.hasten(page, 60_000)
+        scene.declare(semaphore("db", 4))
+        await show(page, scene, many=1)
+        see = (
+            "Object.defineProperty(document, 'hidden', {value: %s, configurable: true});"
+            "document.dispatchEvent(new Event('visibilitychange'))"
+        )
+        await page.run(see % "true")
+        await until(lambda: not scene.pages._live.viewers)
+        assert await page.run("document.querySelector('#link').innerText") == "live", "nobody is alarmed"
+        scene.take("db")
+        await page.run(see % "false")
+        await page.until("document.querySelector('.of-use').innerText === '1 / 4'")
 
     async def test_an_old_page_makes_way_for_a_new_one(
         self, page: Page, scene: Shown, monkeypatch: pytest.MonkeyPatch

@@ -29,7 +29,8 @@ class Board:
     def __init__(self, uid: str, title: str, description: str, *, chosen: str = "", known_by: str = "") -> None:
         """``known_by``: the metric that has a series for each value that can be chosen."""
         self.uid = uid
-        self._selection = DAEMONS + (f',{chosen}=~"${chosen}"' if chosen else "")
+        # One value is filled in as it is, which would make a pattern of a name with a dot or a bracket in it.
+        self._selection = DAEMONS + (f',{chosen}="${chosen}"' if chosen else "")
         self._panels = 0
         self._made = (
             make.Dashboard(f"governor / {title}")

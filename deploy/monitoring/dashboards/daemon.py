@@ -17,12 +17,13 @@ def board() -> Board:
     made.row("Now", *_now())
     made.row("Work", *_work())
     made.row("State", *_state())
-    return made.row("Process", *_process())
+    made.row("Process", *_process())
+    return made.row("Audit trail", *_audit())
 
 
 def _now() -> tuple[Number, ...]:
     return (
-        Number("Version", "What runs.", "string", Query("governor_build_info{@}", "{{version}}"), width=4),
+        Number("Version", "What runs.", "string", Query("governor_build_info{@}", "{{version}}"), named=True),
         Number("Runs for", "Since the start of the process.", "s", Query("time() - process_start_time_seconds{@}", "")),
         Number(
             "Config read",
@@ -119,6 +120,27 @@ def _state() -> tuple[Lines, ...]:
             "wps",
             [Query("rate(governor_store_errors_total{@}[$__rate_interval])", "{{instance}}")],
             colours=BAD_ABOVE_0,
+        ),
+    )
+
+
+def _audit() -> tuple[Lines, ...]:
+    return (
+        Lines(
+            "Lines that are missing",
+            "In a second: what the audit file did not take in time.",
+            "ops",
+            [Query("rate(governor_audit_dropped_total{@}[$__rate_interval])", "{{instance}}")],
+            colours=BAD_ABOVE_0,
+            width=12,
+        ),
+        Lines(
+            "Failures to write the audit file",
+            "In a second: to write it, to begin a new one or to open it anew.",
+            "wps",
+            [Query("rate(governor_audit_write_errors_total{@}[$__rate_interval])", "{{instance}}")],
+            colours=BAD_ABOVE_0,
+            width=12,
         ),
     )
 

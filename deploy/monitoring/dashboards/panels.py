@@ -44,7 +44,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Number(Panel):
-    """One number, as it is now. ``words``: what to show instead of some values."""
+    """One number, as it is now. ``words``: what to show instead of some values. ``named``: its legend is shown."""
 
     title: str
     description: str
@@ -52,6 +52,7 @@ class Number(Panel):
     query: Query
     colours: Colours = PLAIN
     words: Mapping[str, str] = field(default_factory=dict)
+    named: bool = False
     width: int = 4
 
     def made(self, selection: str) -> Builder[dashboard.Panel]:
@@ -60,6 +61,8 @@ class Number(Panel):
         panel = stat.Panel().title(self.title).description(self.description).unit(self.unit).datasource(SOURCE)
         panel.thresholds(_thresholds(self.colours)).reduce_options(last).color_mode(common.BigValueColorMode.VALUE)
         panel.graph_mode(common.BigValueGraphMode.NONE).height(4).span(self.width)
+        if self.named:
+            panel.text_mode(common.BigValueTextMode.NAME)
         if self.words:
             panel.mappings([_mapping(self.words)])
         return panel.with_target(self.query.filled(selection, "A").instant())
@@ -99,7 +102,7 @@ class Lines(Panel):
         if self.link:
             panel.data_links([_link(self.link)])
         for ref, query in zip(ascii_uppercase, self.queries, strict=False):
-            panel.with_target(query.filled(selection, ref))
+            panel.with_target(query.filled(selection, ref).range())
         return panel
 
 

@@ -1,0 +1,46 @@
+"""`make monitoring`, from its start to Ctrl-C."""
+
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from tests.e2e.process import until
+
+_ROOT: Final = Path(__file__).parents[2]
+_BOUND_S: Final = 30.0
+
+
+def _free_port() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
+def _answers(address: str) -> bool:
+    host, port = address.split(":")
+    with socket.socket() as probe:
+        return probe.connect_ex((host, int(port))) == 0
+
+
+def test_it_says_where_to_look_and_ctrl_c_ends_everything(program: Callable[[str], str], tmp_path: Path) -> None:
+    """Nothing of it listens any more, and it exits as if all had been well."""
+    program("prometheus")
+    where = {name: _free_port() for name in ("grpc", "http", "prometheus")}
+    command = [sys.executable, "-m", "deploy.monitoring", "--folder", str(tmp_path)]
+    command += [each for name, address in where.items() for each in (f"--{name}", address)]
+    with subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        told = [line for line, _ in zip(iter(run.stdout.readline, ""), range(4), strict=False)]
+        try:
+            assert f"http://{where['http']}/metrics" in told[0]
+            assert f"http://{where['prometheus']}/alerts" in told[1]
+            assert str(tmp_path) in told[3]
+            assert all(map(_answers, where.values()))
+        finally:
+            run.send_signal(signal.SIGINT)
+        assert run.wait(_BOUND_S) == 0
+    until(lambda: not any(map(_answers, where.values())), "all have ended")
