@@ -39,7 +39,6 @@ from governor.notify import Notifier
 from governor.process import boot
 from governor.reload import Reloader, changes
 from governor.restart import Restarted, RestartError, go_on
-from governor.rpc.admin import Where
 from governor.store import Store, StoreError
 from governor.watching import Watcher
 from governor.wording import count, counted, span
@@ -131,7 +130,7 @@ class Daemon:
             self._begin_audit(chronicle, stack)
             stack.push_async_callback(self._journal.close)
             self._reloader = Reloader(driver, metrics, self._notifier, config, self._path, os.environ)
-            self._reloader.observers.append(partial(_chronicle, chronicle))
+            self._reloader.observers.append(chronicle.reloaded)
             stack.push_async_callback(self._reloader.close)
             if self._path is not None:
                 reloader = self._reloader
@@ -160,10 +159,11 @@ class Daemon:
             driver.reserve_ids(await self._journal.reserve())
             fence.retire()
             driver.observers.append(self._watch_ids)
-            self._announce(server, desk.where, http)
+            self._announce(server, http)
             self._announce_restart(restarted)
             self._begin_to_serve(server)
-            chronicle.act(What.STARTED, detail=f"governor {__version__}, pid {os.getpid()}")
+            kept = f"; {count(restarted.leases, 'lease')} of before" if restarted.leases else ""
+            chronicle.act(What.STARTED, detail=f"governor {__version__}, pid {os.getpid()}{kept}")
             garbage.settle()
             await self._stop.wait()
             self._ready = False
@@ -251,14 +251,14 @@ class Daemon:
         self._metrics.store_writable(not self._journal.broken)
         self._set_serving()
 
-    def _announce(self, server: governor.rpc.GrpcServer, where: Where, http: str) -> None:
+    def _announce(self, server: governor.rpc.GrpcServer, http: str) -> None:
         config = self._config
         _log.info("governor %s, pid %d, state in %s", __version__, os.getpid(), self._state.absolute())
         _log.info("config %s: %s", config.source, counted(spec.kind for spec in config.resources))
         for warning in config.warnings:
             _log.warning("config %s: %s", config.source, warning)
-        if where.why_not:
-            _log.warning("operators are served nowhere: %s", where.why_not)
+        if server.why_not:
+            _log.warning("operators are served nowhere: %s", server.why_not)
         for address in server.addresses:
             _log.info("listening on %s (gRPC)", address)
         for address in server.admin:
@@ -365,12 +365,6 @@ def _promised(config: Config) -> Nanos:
     """How much longer leases surely live if this daemon dies: clients rely on it, so the next one keeps it."""
     lasting = config.durability is not Durability.NONE and config.on_store_error is OnStoreError.REFUSE
     return config.restart_grace if lasting else 0
-
-
-def _chronicle(chronicle: Chronicle, outcome: Reloaded) -> None:
-    what = What.RELOAD_REFUSED if outcome.problems else What.RELOADED
-    touched = (*outcome.added, *outcome.changed, *outcome.removed)
-    chronicle.act(what, touched, outcome.told, ", ".join(outcome.by))
 
 
 def _tell_pause(length: Nanos) -> None:

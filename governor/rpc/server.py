@@ -17,7 +17,8 @@ from governor.clock import Clock
 from governor.core.types import Nanos
 from governor.descriptors import connections_each
 from governor.driver import Driver
-from governor.rpc.admin import ADMIN, AdminService, Desk, Where, anybody, nobody, unix_only
+from governor.lock import BindError
+from governor.rpc.admin import ADMIN, INSTEAD, AdminService, Desk, Where, anybody, nobody, unix_only
 from governor.rpc.bind import UnixSocket, bind_tcp
 from governor.rpc.companions import Health, Reflection
 from governor.rpc.servicer import SERVICE, GovernorServicer
@@ -115,11 +116,14 @@ class _Place:
 
 
 class GrpcServer:
-    """A server that is bound and answers. ``addresses``: where, with real port numbers; ``admin``: where operators."""
+    """A server that is bound and answers.
+
+    ``addresses``: where, with real port numbers. ``admin``: where operators are served, and ``why_not`` if nowhere.
+    """
 
     def __init__(self, places: Sequence[_Place], sessions: SessionService, admin: AdminService | None) -> None:
         self.addresses = places[0].addresses
-        self.admin = () if admin is None else admin.places
+        self.admin, self.why_not = ((), "") if admin is None else (admin.places, admin.why_not)
         self._places = places
         self._sessions = sessions
         self._admin = admin
@@ -161,40 +165,52 @@ async def serve(
     _quieten()
     sessions = SessionService(driver, restart_grace)
     governor = GovernorServicer(driver, clock, sessions, None if desk is None else desk.config)
-    own = () if desk is None else desk.where.own
-    connections = _connections_each((*listen, *own))
-    shared = desk is not None and desk.where == Where()
-    main = _Place(
-        listen,
-        connections,
-        Health((SERVICE,), (ADMIN,) if shared else ()),
-        (SERVICE, ADMIN) if shared else (SERVICE,),
-    )
-    main.add(governor.handlers())
+    if desk is None:
+        main = _Place(listen, _connections_each(listen), Health((SERVICE,)), (SERVICE,))
+        main.add(governor.handlers())
+        await _open(main)
+        return GrpcServer([main], sessions, None)
+    where = desk.where
+    admin = AdminService(driver, clock, sessions, desk)
+    shared, connections = where == Where(), _connections_each((*listen, *where.own))
+    steady = (ADMIN,) if shared else ()
+    main = _Place(listen, connections, Health((SERVICE,), steady), (SERVICE, *steady))
+    main.add(governor.handlers(), admin.handlers(unix_only if shared else nobody))
     places = [main]
-    admin = None
-    if desk is not None:
-        admin = AdminService(driver, clock, sessions, desk)
-        main.add(admin.handlers(unix_only if shared else nobody))
-    if own and admin is not None:
-        apart = _Place(own, connections, Health((), (ADMIN,)), (ADMIN,))
+    # Before anybody can ask where they are.
+    if where.own:
+        apart = _Place(where.own, connections, Health((), (ADMIN,)), (ADMIN,))
         apart.add(admin.handlers(anybody))
-        places.append(apart)
+        try:
+            await _open(apart)
+        except BindError as error:
+            if not where.implied:
+                raise
+            admin.why_not = f"{INSTEAD}: {error}"
+        else:
+            admin.places = apart.addresses
+            places.append(apart)
     try:
-        for place in places:
-            await place.bind()
-        if admin is not None:
-            # Before anybody can ask.
-            admin.addresses = main.addresses
-            sockets = tuple(address for address in main.addresses if isinstance(address, UnixAddress))
-            admin.places = sockets if shared else places[-1].addresses if own else ()
-        for place in places:
-            await place.start()
+        await main.bind()
+        admin.addresses = main.addresses
+        if shared:
+            admin.places = tuple(address for address in main.addresses if isinstance(address, UnixAddress))
+        await main.start()
     except BaseException:
         for place in places:
             await place.undo()
         raise
     return GrpcServer(places, sessions, admin)
+
+
+async def _open(place: _Place) -> None:
+    """Bind it and have it answer, or leave no trace of it."""
+    try:
+        await place.bind()
+        await place.start()
+    except BaseException:
+        await place.undo()
+        raise
 
 
 def _connections_each(listen: Sequence[Address]) -> int:

@@ -17,6 +17,8 @@ import yaml
 
 import governor.rpc
 from governor.address import TcpAddress
+from governor.chronicle import Chronicle
+from governor.clock import unix_nanos
 from governor.config import Config, ConfigError, Problem, load, loads
 from governor.core.effects import Effect, ReconfigureRefused
 from governor.core.engine import Engine
@@ -24,6 +26,7 @@ from governor.core.snapshot import ResourceSnapshot, Snapshot
 from governor.core.types import SECOND, LeaseId
 from governor.driver import Driver
 from governor.testing.clock import FakeClock
+from governor.testing.desk import InForce, desk
 
 T = TypeVar("T")
 
@@ -66,9 +69,9 @@ class Daemon:
     """
 
     def __init__(self, config: Declared) -> None:
-        self._config = _read(config)
+        self._config = InForce(_read(config))
         self._clock = FakeClock()
-        self._address = ""
+        self._address = self._admin_address = ""
         self._started: Future[None] = Future()
         self._stop = asyncio.Event()
         self._watches: set[_Watch] = set()
@@ -86,6 +89,11 @@ class Daemon:
     def address(self) -> str:
         """Where it serves, as a client takes it: ``127.0.0.1`` and a port that was free."""
         return self._address
+
+    @property
+    def admin_address(self) -> str:
+        """Where it serves operators, ``governor.v1.Admin``: for tests of what happens when one steps in."""
+        return self._admin_address
 
     # --- time -----------------------------------------------------------------------------------------------
 
@@ -205,15 +213,19 @@ class Daemon:
         self._driver = driver = Driver(Engine(), self._clock)
         driver.observers.append(self._look)
         driver.reserve_ids(_IDS)
-        self._apply(self._config)
-        self._server = server = await governor.rpc.serve(driver, self._clock, (TcpAddress("127.0.0.1", 0),))
+        self._apply(self._config.config)
+        chronicle = Chronicle(driver, unix_nanos)
+        self._server = server = await governor.rpc.serve(
+            driver, self._clock, (TcpAddress("127.0.0.1", 0),), desk=desk(driver, chronicle, self._config)
+        )
         try:
             server.set_serving(True)
-            self._address = str(server.addresses[0])
+            self._address, self._admin_address = str(server.addresses[0]), str(server.admin[0])
             self._started.set_result(None)
             await self._stop.wait()
         finally:
             driver.close()
+            await chronicle.close(0)
             await server.stop(0)
             # Else it would know itself, and gRPC's thread would stay until Python collects its garbage.
             driver.observers.remove(self._look)
@@ -225,6 +237,7 @@ class Daemon:
         outcome = self._driver.reconfigure(config.resources)
         if isinstance(outcome, ReconfigureRefused):
             raise ConfigError(tuple(Problem(config.source, None, "", problem) for problem in outcome.problems))
+        self._config.config = config
 
     def _look(self, effects: Sequence[Effect]) -> None:
         if self._watches:

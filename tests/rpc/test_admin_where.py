@@ -49,8 +49,12 @@ def test_without_a_socket_one_is_made_in_the_state_folder() -> None:
     """For the daemon's own user, whatever the folder lets through; a relative folder starts where the daemon does."""
     listen = (TcpAddress("127.0.0.1", 7411),)
 
-    assert where((), listen, Path("/state")) == Where((UnixAddress(Path("/state/admin.sock"), mode=0o600),))
-    assert where((), listen, Path("state")) == Where((UnixAddress(Path.cwd() / "state/admin.sock", mode=0o600),))
+    assert where((), listen, Path("/state")) == Where(
+        (UnixAddress(Path("/state/admin.sock"), mode=0o600),), implied=True
+    )
+    assert where((), listen, Path("state")) == Where(
+        (UnixAddress(Path.cwd() / "state/admin.sock", mode=0o600),), implied=True
+    )
 
 
 def test_a_state_folder_may_be_too_deep_for_a_socket() -> None:
@@ -156,8 +160,30 @@ async def test_all_addresses_are_had_or_none(folder: Path) -> None:
             async with operated(folder, where=own):
                 pass
     assert _left(folder) == []
+    (folder / "governor.sock").write_text("no socket")
+    with pytest.raises(BindError, match="no socket stands there"):
+        async with operated(folder, where=Where(own.own[:1])):
+            pass
+    assert _left(folder) == ["governor.sock"]
+    (folder / "governor.sock").unlink()
     async with operated(folder, where=Where(own.own[:1])) as made:
         assert (await made.admin.GetInfo(pb.GetInfoRequest())).pid
+
+
+async def test_what_nobody_has_asked_for_fails_no_start(folder: Path) -> None:
+    """A state folder may be where no socket can be: that is said, and everybody else is served."""
+    (folder / "admin.sock").write_text("no socket")
+    implied = where((), (), folder)
+    async with operated(folder, where=implied) as made:
+        assert made.world.server.admin == ()
+        assert "name a unix socket under admin in governor's config: " in made.world.server.why_not
+        assert "something that is no socket stands there" in made.world.server.why_not
+        said = await refused(AdminStub(made.world.channel).GetInfo(pb.GetInfoRequest()))
+        assert said.reason == "ADMIN_NOWHERE"
+        assert (await made.world.stub.ListResources(governor_pb2.ListResourcesRequest())).resources
+    with pytest.raises(BindError, match="no socket stands there"):
+        async with operated(folder, where=Where(implied.own)):
+            pass
 
 
 async def test_without_a_desk_there_is_no_such_service(folder: Path) -> None:

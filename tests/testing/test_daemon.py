@@ -6,6 +6,7 @@ import math
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -18,7 +19,9 @@ from governor import AsyncClient, Client, Lease, LeaseLost, NotGranted, Unavaila
 from governor.config import ConfigError
 from governor.core.snapshot import Snapshot
 from governor.testing import Daemon
+from governor.v1 import admin_pb2 as admin
 from governor.v1 import governor_pb2 as pb
+from governor.v1.admin_pb2_grpc import AdminStub
 from governor.v1.governor_pb2_grpc import GovernorStub
 
 CONFIG = {
@@ -270,3 +273,32 @@ def test_without_the_extra_it_says_how_to_get_it() -> None:
 
     told = "the package grpc is missing, which a daemon in a test needs: pip install 'governord[daemon]'"
     assert done.stderr.splitlines()[-1] == f"ImportError: {told}"
+
+
+def test_operators_can_step_in(daemon: Daemon, client: Client) -> None:
+    """A program's lease is revoked, a limit is set for a while of the daemon's own time, and a reload is shown."""
+    lease = client.acquire("thumbnails")
+    with grpc.insecure_channel(daemon.admin_address) as channel:
+        desk = AdminStub(channel)
+        assert desk.Revoke(admin.RevokeRequest(lease_ids=[lease.id])).revoked == 1
+        override = admin.SetOverrideRequest(resource="thumbnails", settings={"permits": "3"})
+        override.length.FromSeconds(60)
+        desk.SetOverride(override)
+        assert daemon.resource("thumbnails").capacity == 3
+        daemon.advance(60)
+        assert daemon.resource("thumbnails").capacity == 1
+        first = desk.GetInfo(admin.GetInfoRequest()).config.hash
+        daemon.reload({"semaphores": {"other": {"permits": 2}}})
+        assert desk.GetInfo(admin.GetInfoRequest()).config.hash != first
+        (found,) = desk.Diff(iter([admin.DiffRequest(yaml=b"semaphores: {other: {permits: 5}}")])).differences
+        assert [(change.name, change.before, change.after) for change in found.changes] == [("permits", "2", "5")]
+        assert "no config file" in desk.Reload(admin.ReloadRequest()).problems[0]
+    with pytest.raises(LeaseLost):
+        _wait_for_loss(lease)
+
+
+def _wait_for_loss(lease: Lease) -> None:
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        lease.check()
+        time.sleep(0.001)

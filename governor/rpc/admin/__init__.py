@@ -5,6 +5,18 @@ It knows how their orders reach the driver, and where they are served. It must n
 
 from governor.rpc.admin.desk import About, Act, Desk
 from governor.rpc.admin.service import ADMIN, AdminService
-from governor.rpc.admin.where import Where, anybody, nobody, unix_only, where
+from governor.rpc.admin.where import INSTEAD, Where, anybody, nobody, unix_only, where
 
-__all__ = ["ADMIN", "About", "Act", "AdminService", "Desk", "Where", "anybody", "nobody", "unix_only", "where"]
+__all__ = [
+    "ADMIN",
+    "INSTEAD",
+    "About",
+    "Act",
+    "AdminService",
+    "Desk",
+    "Where",
+    "anybody",
+    "nobody",
+    "unix_only",
+    "where",
+]

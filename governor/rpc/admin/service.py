@@ -41,11 +41,15 @@ Order = Callable[[Request, str], Awaitable[Answer]]
 
 
 class AdminService:
-    """Answers the operators of one daemon. ``addresses`` and ``places``: where all others, and they, are served."""
+    """Answers the operators of one daemon.
+
+    ``addresses`` and ``places``: where all others, and they, are served. ``why_not``: why they are served nowhere.
+    """
 
     def __init__(self, driver: Driver, clock: Clock, sessions: SessionService, desk: Desk) -> None:
         self.addresses: tuple[Address, ...] = ()
         self.places: tuple[Address, ...] = ()
+        self.why_not = desk.where.why_not
         self._driver = driver
         self._clock = clock
         self._sessions = sessions
@@ -122,7 +126,7 @@ class AdminService:
         return tell
 
     def _elsewhere(self) -> status.Refusal:
-        return elsewhere(self.places, self._desk.where.why_not, self._sessions.start)
+        return elsewhere(self.places, self.why_not, self._sessions.start)
 
     # --- looks ----------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from governor.rpc.status import Hindrance
 # Whether a peer, as gRPC names it, may call.
 Gate = Callable[[str], bool]
 
+INSTEAD: Final = "name a unix socket under admin in governor's config"
 # In the state folder, which is for nobody but the daemon's own user.
 SOCKET: Final = "admin.sock"
 _MODE: Final = 0o600
@@ -26,10 +27,12 @@ _MODE: Final = 0o600
 class Where:
     """``own``: addresses that serve nothing else. Without them it is the unix sockets of everybody.
 
-    ``why_not``: why there are none of either, and what to do.
+    ``implied``: nobody has asked for those, so that a start does not fail if they cannot be had. ``why_not``: why there
+    are none of either, and what to do.
     """
 
     own: tuple[Address, ...] = ()
+    implied: bool = False
     why_not: str = ""
 
 
@@ -42,10 +45,9 @@ def where(admin: Sequence[Address], listen: Sequence[Address], state: Path) -> W
     path = state.absolute() / SOCKET
     if len(bytes(path)) > MAX_SOCKET_PATH:
         return Where(
-            why_not="name a unix socket under admin in governor's config; its state folder is too deep for one: "
-            f"{path} has more than {MAX_SOCKET_PATH} bytes"
+            why_not=f"{INSTEAD}, as its state folder is too deep for one: {path} has more than {MAX_SOCKET_PATH} bytes"
         )
-    return Where((UnixAddress(path, mode=_MODE),))
+    return Where((UnixAddress(path, mode=_MODE),), implied=True)
 
 
 def unix_only(peer: str) -> bool:
