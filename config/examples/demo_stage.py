@@ -8,10 +8,12 @@ import json
 import os
 import queue
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -37,6 +39,14 @@ LISTENING: Final = re.compile(r"listening on (?:(?P<grpc>\S+) \(gRPC\)|http://(?
 STYLED: Final = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 BOLD, DIM, GREEN = "1", "2", "32"
 COLOURS: Final = ("36", "33", "35", "34")
+
+
+def folded(text: str, indent: int) -> str:
+    """On a terminal in as many lines as it takes, the first of which begins at ``indent``; no word is cut."""
+    if not sys.stdout.isatty():
+        return text
+    lines = textwrap.wrap(text, max(20, shutil.get_terminal_size().columns - indent), break_long_words=False)
+    return f"\n{' ' * indent}".join(lines)
 
 
 class DemoError(Exception):
@@ -192,13 +202,13 @@ class Stage:
         self._shown = max(self._shown, time.monotonic() if at is None else at)
         seconds = self._shown - self._start
         colour = {"daemon": DIM, "demo": BOLD}.get(who) or COLOURS[int(who[-1]) % len(COLOURS)]
-        print(f"{seconds:6.2f}s  {styled(f'{who:<10}', colour)}  {text}", flush=True)
+        print(f"{seconds:6.2f}s  {styled(f'{who:<10}', colour)}  {folded(text, 21)}", flush=True)
 
     def claim(self, text: str, *, holds: bool) -> None:
         """What the reader should have seen; it had better be so."""
         if not holds:
             raise DemoError(f"this does not hold: {text}")
-        print(f"         {styled('ok', GREEN)}  {text}", flush=True)
+        print(f"         {styled('ok', GREEN)}  {folded(text, 13)}", flush=True)
 
     def governor(self, *arguments: str) -> int:
         """A command of governor's own, as one would type it; gives its exit code."""

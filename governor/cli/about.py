@@ -3,13 +3,13 @@
 It knows words and the order in which one wants to know. It must never know how the answers were had.
 """
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from governor.cli import entries
 from governor.cli.marks import marks
+from governor.cli.output import folded
 from governor.cli.table import Column, arrange
 from governor.wording import SECOND, count, printable, span
 
@@ -46,19 +46,11 @@ def lines(about: About, *, width: int | None) -> Iterator[str]:
         yield printable(f"  override: {changes}, for {left} yet")
     settings = printable(", ".join(f"{name}: {value}" for name, value in sorted(about.answer.settings.items())))
     if settings:
-        yield from _wrapped(f"in force: {settings}", width)
+        yield from folded(f"  in force: {settings}", width)
     yield from _section("members", of_members(about.answer.members), len(about.answer.members), width)
     yield from _section("windows", of_windows(about.answer.windows), len(about.answer.windows), width)
     yield from _section("leases", entries.of_leases(about.leases), len(about.leases), width, resource.leases)
     yield from _section("waiters", entries.of_waiters(about.waiters), len(about.waiters), width, resource.waiters)
-
-
-def _wrapped(text: str, width: int | None) -> Iterator[str]:
-    """At words, on a terminal."""
-    if width is None:
-        yield f"  {text}"
-    else:
-        yield from textwrap.wrap(text, max(20, width), initial_indent="  ", subsequent_indent="    ")
 
 
 def numbers(resource: "Resource") -> str:

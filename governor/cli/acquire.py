@@ -9,6 +9,7 @@ from governor.cli import claims, complete
 from governor.cli.exits import CommandError
 from governor.cli.options import (
     DURATION,
+    LEASE,
     TEXT,
     Settings,
     Whole,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     type=DURATION,
     help="How long to stand in line; 0 does not wait. Default: the resource's max_wait.",
 )
-@click.option("--lease", type=DURATION, help="How long the lease lasts. Default: the resource's lease.")
+@click.option("--lease", type=LEASE, help="How long the lease lasts. Default: the resource's lease.")
 @click.option(
     "--client",
     type=TEXT,
@@ -141,16 +142,17 @@ def _in_sight(daemon: "Connection", request: "AcquireRequest", tell: "Callable[[
 
     Until the lease has been told it is the session's, and goes back with it however this ends.
     """
-    from governor.cli import borrow, place
+    from governor.cli import borrow, hints, place
     from governor.client import GovernorError
 
     names = [claim.resource for claim in request.claims]
+    wait = request.wait.ToNanoseconds() if request.HasField("wait") else None
     with borrow.client(daemon.where, request.client) as gov:
         try:
-            with place.line(names) as on_queued:
+            with place.line(names, hints.about_wait(daemon.where, names, wait)) as on_queued:
                 lease = gov.acquire(
                     {claim.resource: claim.permits for claim in request.claims},
-                    wait=_seconds(request.wait) if request.HasField("wait") else None,
+                    wait=None if wait is None else wait / SECOND,
                     lease=_seconds(request.lease) if request.HasField("lease") else None,
                     on_queued=on_queued,
                 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from governor.cli.output import folded
 from governor.wording import printable
 
 if TYPE_CHECKING:
@@ -22,16 +23,21 @@ _DIGITS: Final = 12
 _MOST: Final = 10
 
 
-def lines(state: "ConfigState") -> Iterator[str]:
-    """For people; what is wrong is red."""
-    yield line(state)
+def lines(state: "ConfigState", width: int | None) -> Iterator[str]:
+    """For people, at a terminal of this width; what is wrong is red."""
+    yield from folded(line(state), width)
+    for each in _problems(state):
+        yield from (click.style(part, fg="red") for part in folded(each, width))
+
+
+def _problems(state: "ConfigState") -> Iterator[str]:
     if not state.problems:
         return
-    yield click.style(f"a reload was refused at {instant(state.refused_at)}, and nothing of it is in force:", fg="red")
+    yield f"a reload was refused at {instant(state.refused_at)}, and nothing of it is in force:"
     for problem in state.problems[:_MOST]:
-        yield click.style(f"  {printable(problem)}", fg="red")
+        yield f"  {printable(problem)}"
     if len(state.problems) > _MOST:
-        yield click.style(f"  and {len(state.problems) - _MOST} more: governor check {state.source}", fg="red")
+        yield f"  and {len(state.problems) - _MOST} more: governor check {printable(state.source)}"
 
 
 def line(state: "ConfigState") -> str:

@@ -7,7 +7,7 @@ import click
 
 from governor.cli.exits import CommandError, Exit
 from governor.cli.options import Settings, address_option, examples, output_option, with_settings
-from governor.cli.output import complain, say, say_json
+from governor.cli.output import complain, folded, say, say_json, terminal_width
 from governor.wording import count, printable
 
 if TYPE_CHECKING:
@@ -68,7 +68,8 @@ def diff(settings: Settings, *, file: Path) -> Exit:
         )
     else:
         if not answer.problems:
-            say(lines(answer))
+            width = terminal_width()
+            say(part for line in lines(answer) for part in folded(line, width))
         for problem in answer.problems:
             complain(printable(problem))
     if bad:

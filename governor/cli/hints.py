@@ -3,13 +3,14 @@
 It knows how to look at what there is. It must never ask for anything.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from governor.cli.exits import CommandError
 from governor.cli.names import meant, meant_by_claim
 from governor.cli.options import Where
+from governor.wording import printable, span
 
 if TYPE_CHECKING:
     from governor.cli.connection import Connection
@@ -44,6 +45,24 @@ def guessing(daemon: "Connection", *names: str) -> "Iterator[None]":
         with suppress(CommandError):
             guess = meant(error.facts.get("resource", names[0]), _listed(daemon))
         raise error.but(error.sentence + guess) from None
+
+
+def about_wait(where: Where, names: Sequence[str], wait: int | None) -> "Callable[[], str] | None":
+    """What is to be known of such a wait once one waits; None if nothing was said of it."""
+    return None if wait is None else lambda: _cut_short(where, names, wait)
+
+
+def _cut_short(where: Where, names: Sequence[str], wait: int) -> str:
+    """That whoever asked for a wait of so many nanoseconds gets a shorter one; else nothing."""
+    from governor.cli.connection import connect
+
+    with suppress(CommandError), connect(where) as daemon:
+        asked = [resource for resource in _listed(daemon) if resource.name in names]
+        shortest = min(asked, key=lambda resource: resource.max_wait.ToNanoseconds(), default=None)
+        if shortest is not None and (longest := shortest.max_wait.ToNanoseconds()) < wait:
+            name = printable(shortest.name)
+            return f"governor: {name}: nobody waits for longer than its max_wait of {span(longest)}, nor does this"
+    return ""
 
 
 def _listed(daemon: "Connection") -> "Sequence[Resource]":

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from governor.cli.options import Settings, address_option, examples, output_option, with_settings
-from governor.cli.output import say, say_json
+from governor.cli.output import say, say_json, terminal_width
 from governor.wording import count, printable
 
 if TYPE_CHECKING:
@@ -73,7 +73,8 @@ def _lines(told: "GetInfoResponse") -> "Iterator[str]":
     yield printable(f"  state     {told.state_folder}, durability {told.durability}")
     if told.state_problem:
         yield click.style(printable(f"            cannot be written: {told.state_problem}"), fg="red")
-    first, *rest = config.lines(told.config)
+    width = terminal_width()
+    first, *rest = config.lines(told.config, None if width is None else width - 12)
     yield f"  config    {first.removeprefix('config ')}"
     yield from (f"            {line}" for line in rest)
     kept = f"{count(told.leases, 'lease')}, {told.waiters} waiting, {count(told.sessions, 'session')}"

@@ -23,6 +23,7 @@ from governor.address import (
     usual,
 )
 from governor.cli.exits import CommandError, Exit
+from governor.wording import MILLISECOND
 
 Output = Literal["table", "json"]
 Command = TypeVar("Command", bound=Callable[..., object])
@@ -119,9 +120,16 @@ def examples(*lines: str) -> str:
 
 
 class Duration(click.ParamType[int]):
-    """A length of time as the config writes it; its value is nanoseconds."""
+    """A length of time as the config writes it; its value is nanoseconds.
+
+    One below ``least`` is refused with ``why``.
+    """
 
     name = "duration"
+
+    def __init__(self, *, least: int = 0, why: str = "") -> None:
+        self.least = least
+        self.why = why
 
     def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """The nanoseconds, or a usage error that shows how durations are written."""
@@ -137,6 +145,8 @@ class Duration(click.ParamType[int]):
             self.fail(f"{value!r} is no duration: {hint}", param, ctx)
         if length > MAX_DURATION:
             self.fail(f"{value!r} is longer than ten years", param, ctx)
+        if length < self.least:
+            self.fail(f"{value!r} is too short: {self.why}", param, ctx)
         return length
 
 
@@ -193,5 +203,7 @@ class Whole(click.ParamType[int]):
 
 
 DURATION: Final = Duration()
+# Of a lease.
+LEASE: Final = Duration(least=MILLISECOND, why="a lease lasts at least 1ms; without --lease as long as is usual")
 TEXT: Final = Text()
 LABEL: Final = Label()

@@ -30,12 +30,15 @@ def shown() -> bool:
 
 
 @contextmanager
-def line(names: Sequence[str]) -> "Iterator[OnQueued | None]":
-    """What to tell where one stands, if there is a terminal to show it on; in the end the line is as it was."""
+def line(names: Sequence[str], notice: Callable[[], str] | None = None) -> "Iterator[OnQueued | None]":
+    """What to tell where one stands, if there is a terminal to show it on; in the end the line is as it was.
+
+    ``notice`` is asked when one comes to stand in line: what it says, if anything, is written above, and stays.
+    """
     if not shown():
         yield None
         return
-    drawn = Line(names, sys.stderr)
+    drawn = Line(names, sys.stderr, notice=notice)
     try:
         yield drawn.draw
     finally:
@@ -45,22 +48,34 @@ def line(names: Sequence[str]) -> "Iterator[OnQueued | None]":
 class Line:
     """One line for one ask. It may be drawn from another thread than it is ended from, and later."""
 
-    def __init__(self, names: Sequence[str], terminal: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        terminal: TextIO,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        notice: Callable[[], str] | None = None,
+    ) -> None:
         self._names = printable(", ".join(names))
         self._terminal = terminal
         self._clock = clock
         self._since = clock()
         self._lock = threading.Lock()
+        self._notice = notice
         self._is_drawn = self._is_over = False
 
     def draw(self, ahead: int, expected: float | None) -> None:
         """Show it, in place of what was shown before."""
+        notice, self._notice = self._notice, None
+        said = notice() if notice is not None else ""
         so_far = self._clock() - self._since
         with self._lock:
             if self._is_over or not self._is_watched():
                 return
             # Ctrl-C may come as soon as there is something to see, and must not leave it there.
             self._is_drawn = True
+            if said:
+                self._write(f"{CLEAR}{said}\n")
             self._write(CLEAR + fit(text(self._names, ahead, expected, so_far), width_of(self._terminal)))
 
     def end(self) -> None:

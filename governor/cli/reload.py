@@ -6,7 +6,7 @@ import click
 
 from governor.cli.exits import Exit
 from governor.cli.options import Settings, address_option, examples, output_option, with_settings
-from governor.cli.output import complain, say, say_json
+from governor.cli.output import complain, folded, say, say_json, terminal_width
 from governor.wording import count, printable
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _lines(answer: "ReloadResponse") -> "Iterator[str]":
         if names:
             yield printable(f"{word}: {', '.join(names)}")
     if not (answer.added or answer.changed or answer.removed):
-        yield "no resource has changed"
+        yield "no resource has changed since it was last read"
     if answer.at_next_start:
         yield printable(f"at the next start only: {', '.join(answer.at_next_start)}")
-    yield config.line(answer.config)
+    yield from folded(config.line(answer.config), terminal_width())

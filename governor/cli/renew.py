@@ -3,13 +3,13 @@
 import click
 
 from governor.cli.exits import Exit
-from governor.cli.options import DURATION, Settings, address_option, examples, output_option, with_settings
+from governor.cli.options import LEASE, Settings, address_option, examples, output_option, with_settings
 from governor.cli.results import Result, leases_argument, results_of, tell
 
 
 @click.command(epilog=examples("governor renew 17", "governor renew 17 18 --lease 10m"))
 @leases_argument
-@click.option("--lease", type=DURATION, help="How long each lasts from now. Default: as long as it was granted for.")
+@click.option("--lease", type=LEASE, help="How long each lasts from now. Default: as long as it was granted for.")
 @address_option
 @output_option
 @with_settings

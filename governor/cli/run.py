@@ -13,7 +13,7 @@ import click
 
 from governor.cli import claims, complete
 from governor.cli.exits import CommandError, Exit
-from governor.cli.options import DURATION, LABEL, TEXT, Settings, Whole, address_option, examples, with_settings
+from governor.cli.options import DURATION, LABEL, LEASE, TEXT, Settings, Whole, address_option, examples, with_settings
 from governor.cli.output import complain
 from governor.core.types import MAX_PERMITS
 from governor.wording import SECOND, printable
@@ -62,7 +62,7 @@ class BeforeTwoDashes(click.Command):
 )
 @click.option(
     "--lease",
-    type=DURATION,
+    type=LEASE,
     help="How long the lease lasts when it is not kept alive. Default: the resource's lease.",
 )
 @click.option(
@@ -142,7 +142,8 @@ def run(
             )
 
         try:
-            granted = _wait([name for name, _ in asked], ask, signals)
+            names = [name for name, _ in asked]
+            granted = _wait(names, ask, signals, hints.about_wait(where, names, wait))
             code = _hold(granted, command, signals, kill_after / SECOND)
         except Signalled as ending:
             code = -ending.number
@@ -151,12 +152,17 @@ def run(
     return code if code >= 0 else die_of(-code)
 
 
-def _wait(names: "Sequence[str]", ask: "Callable[[OnQueued | None], Lease]", signals: "Signals") -> "Lease":
+def _wait(
+    names: "Sequence[str]",
+    ask: "Callable[[OnQueued | None], Lease]",
+    signals: "Signals",
+    notice: "Callable[[], str] | None",
+) -> "Lease":
     """Stand in line, and show where if somebody looks."""
     from governor.cli import place
     from governor.cli.supervise import meanwhile
 
-    with place.line(names) as on_queued:
+    with place.line(names, notice) as on_queued:
         return meanwhile(lambda: ask(on_queued), signals)
 
 

@@ -44,7 +44,7 @@ def serve(ctx: click.Context, *, config: Path | None, state: Path | None, log_fo
 
     The first signal drains: nothing is granted any more, leases may be given back, and the daemon ends once
     nothing is held or drain_timeout is over. A second signal ends it at once. The config is read
-    anew on SIGHUP, and, unless it says `watch: off`, whenever the file changes.
+    anew on SIGHUP, and, unless it says `watch: false`, whenever the file changes.
     """
     if ctx.args:
         file = shlex.quote(ctx.args[0])

@@ -90,7 +90,7 @@ def _below(answer: "ListResourcesResponse") -> "Iterator[str]":
         from governor.cli import config
 
         yield ""
-        yield from config.lines(answer.config)
+        yield from config.lines(answer.config, terminal_width())
     if answer.draining:
         yield click.style("the daemon drains: it refuses new asks, and is about to end", fg="yellow")
 

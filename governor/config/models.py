@@ -20,7 +20,7 @@ from governor.config.pools import SIZE, Pool
 from governor.config.problems import path
 from governor.config.resources import RateLimit, Resource, Semaphore
 from governor.config.terms import Defaults
-from governor.config.values import LENGTH_OR_ZERO, NAMES, ON_OR_OFF, PATH, TCP_OR_OFF, Name, one_of, whole
+from governor.config.values import LENGTH_OR_ZERO, NAMES, PATH, TCP_OR_OFF, TRUE_OR_FALSE, Name, one_of, whole
 from governor.core.types import SECOND, Nanos
 from governor.durability import Durability, OnStoreError
 
@@ -141,11 +141,11 @@ class File(Declared):
     ] = None
     watch: Annotated[
         bool,
-        ON_OR_OFF,
+        TRUE_OR_FALSE,
         Field(
             description="Whether this file is read anew when it changes. Without it, SIGHUP or `governor reload` does.",
-            examples=["on", "off"],
-            json_schema_extra={"default": "on"},
+            examples=[True, False],
+            json_schema_extra={"default": True},
         ),
     ] = True
     max_client_series: Annotated[

@@ -50,7 +50,7 @@ def _text(name: str, value: object) -> str:
         case None:
             return "off"
         case bool():
-            return "on" if value else "off"
+            return "true" if value else "false"
         case int() if name in _LENGTHS:
             return format_duration(value)
         case int():

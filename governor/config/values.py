@@ -289,13 +289,14 @@ def _tcp_or_off(scalar: Scalar, _: Context) -> TcpAddress | None:
     return parse_tcp(scalar.text, example=7412)
 
 
-def _on_or_off(scalar: Scalar, _: Context) -> bool:
-    if scalar.text in {"on", "off"}:
-        return scalar.text == "on"
-    if scalar.text in {"true", "yes"}:
-        raise HintError("write on")
-    if scalar.text in {"false", "no"}:
-        raise HintError("write off")
+def _true_or_false(scalar: Scalar, _: Context) -> bool:
+    # What tools write that read YAML and write it again, whatever was there before.
+    if scalar.text in {"true", "false"}:
+        return scalar.text == "true"
+    if scalar.text in {"on", "yes"}:
+        raise HintError("write true")
+    if scalar.text in {"off", "no"}:
+        raise HintError("write false")
     raise HintError
 
 
@@ -310,4 +311,4 @@ ADDRESS: Final = Accepts(
 TCP_OR_OFF: Final = Accepts(
     "an address such as 127.0.0.1:7412, or off", _tcp_or_off, {"anyOf": [_TCP, {"const": "off"}]}
 )
-ON_OR_OFF: Final = Accepts("on or off", _on_or_off, {"enum": ["on", "off"]}, words=("on", "off"))
+TRUE_OR_FALSE: Final = Accepts("true or false", _true_or_false, {"type": "boolean"}, words=("true", "false"))

@@ -225,3 +225,15 @@ def test_a_length_in_words_is_told_how_it_is_written(run: Run) -> None:
 def test_a_missing_unit_is_explained(run: Run) -> None:
     """`--wait 5` could be anything, so the complaint shows how it is written."""
     assert "add a unit" in run("acquire", "a", "--wait", "5").err
+
+
+@pytest.mark.parametrize("command", [["acquire", "a"], ["renew", "1"], ["run", "a"]])
+@pytest.mark.parametrize("length", ["0", "0s", "0m"])
+def test_a_lease_of_no_length_is_a_mistake(run: Run, fake: Fake, command: list[str], length: str) -> None:
+    """It says what is usual, before anything is asked."""
+    rest = ["--", "true"] if command[0] == "run" else []
+    ended = run(*command, "--lease", length, "--address", fake.address, *rest)
+
+    assert (ended.exit, ended.out) == (2, "")
+    assert "a lease lasts at least 1ms; without --lease as long as is usual" in " ".join(ended.err.split())
+    assert fake.script.asked == []

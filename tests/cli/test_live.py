@@ -91,11 +91,12 @@ def test_each_order_is_tested() -> None:
 
 
 def test_how_full_something_is() -> None:
-    """Over its limit it is more than full; without one it is not said; closed, it is not full either."""
+    """Over its limit it is more than full; without one it is not said; closed or paused, it is not full either."""
     over = resource("over", "semaphore", capacity=4, in_use=6)
     closed = resource("closed", "semaphore", capacity=0, available=0)
+    paused = resource("paused", "rate_limit", capacity=10, available=0, paused=True)
 
-    assert [full(each) for each in (*some(), over, closed)] == [0.0, 0.9, 1.0, 0.125, None, 1.5, 0.0]
+    assert [full(each) for each in (*some(), over, closed, paused)] == [0.0, 0.9, 1.0, 0.125, None, 1.5, 0.0, 0.0]
 
 
 def test_keys_that_mean_nothing_change_nothing() -> None:

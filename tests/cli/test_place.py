@@ -106,3 +106,24 @@ def test_without_a_terminal_nobody_is_asked() -> None:
     """The daemon is not bothered for places that nobody sees."""
     with line(["thumbnails"]) as on_queued:
         assert on_queued is None
+
+
+def test_a_notice_stands_above_the_line_and_stays() -> None:
+    """It is asked for once, when one comes to stand in line, and costs nobody anything who does not."""
+    asked = 0
+
+    def notice() -> str:
+        nonlocal asked
+        asked += 1
+        return "governor: nobody waits for long"
+
+    screen = io.StringIO()
+    line = Line(["a"], screen, lambda: 0, notice=notice)
+    assert asked == 0
+    line.draw(1, None)
+    line.draw(0, None)
+    line.end()
+
+    assert asked == 1
+    assert screen.getvalue().count("nobody waits for long") == 1
+    assert screen.getvalue().startswith(f"{CLEAR}governor: nobody waits for long\n{CLEAR}waiting for a: 1 ahead")

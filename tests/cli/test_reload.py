@@ -40,7 +40,7 @@ def test_a_reload_that_changes_nothing_says_so(run: Run, fake: Fake) -> None:
     """Rather than nothing at all."""
     fake.desk.answers[pb.ReloadRequest] = pb.ReloadResponse(config=config())
 
-    assert run("reload", "--address", fake.address).out.startswith("no resource has changed\n")
+    assert run("reload", "--address", fake.address).out.startswith("no resource has changed since it was last read\n")
 
 
 def test_a_bad_file_is_told_problem_by_problem(run: Run, fake: Fake) -> None:

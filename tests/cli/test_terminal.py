@@ -142,7 +142,7 @@ def test_a_refusal_at_a_terminal_reads_as_any_other(run: Run, screen: Terminal) 
 
         assert elsewhere.returncode == code
         # How long each had to wait, both say to the millisecond.
-        assert _but_for_times(elsewhere.stderr.rstrip("\n")) in _but_for_times(said)
+        assert _but_for_times(elsewhere.stderr.rstrip("\n")) in " ".join(_but_for_times(said).split())
     assert run("release", str(held)).exit == 0
 
 
@@ -186,3 +186,33 @@ def test_a_terminal_that_cannot_clear_a_line_gets_none(own: Daemon, run: Run, na
         screen.shows("governor: thumbnails: no permits came")
         assert "waiting for" not in screen.written
     assert run("release", str(held)).exit == 0
+
+
+def test_a_wait_that_is_cut_short_says_so_at_once(own: Daemon, screen: Terminal, run: Run) -> None:
+    """And not when it is over; a wait that is as long as it was asked for is not worth a word."""
+    lease_of(run, "thumbnails", "--permits", "2")
+    for command in ("acquire thumbnails", "run thumbnails"):
+        rest = " -- true" if command.startswith("run") else ""
+        screen.type(f"governor {command} --wait 5m{rest}\n")
+        screen.shows(r"governor: thumbnails: nobody waits for longer than its max_wait of 30s, nor does this\r\n")
+        screen.shows(rf"{CLEAR}waiting for thumbnails")
+        screen.type(CTRL_C)
+        screen.shows(PROMPT)
+    screen.type("governor acquire thumbnails --wait 20s\n")
+    before = screen.until(rf"{CLEAR}waiting for thumbnails")
+    screen.type(CTRL_C)
+
+    assert "nobody waits" not in before
+
+
+def test_errors_are_folded_at_words(own: Daemon) -> None:
+    """On a terminal, which would cut them where its line ends."""
+    with terminal({"GOVERNOR_ADDRESS": own.address}, width=60) as narrow:
+        narrow.type("governor acquire nothing-like-it\n")
+        said = narrow.until(PROMPT)
+
+    lines = said.replace("\r", "").split("\n")[1:-1]
+    assert lines == [
+        "governor: nothing-like-it: no such resource; correct the",
+        "  name, or declare it in governor's config",
+    ]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Run, lease_of
+from tests.cli.conftest import Run
 from tests.cli.daemon import Daemon, serving, stands_in_line
 from tests.cli.process import BOUND, COMMAND, ended, running
 from tests.cli.tmux import Window, window
@@ -20,14 +20,20 @@ TOP = f"{shlex.join(COMMAND)} top --interval 100ms"
 KEYS = "up/down move   enter look in   s sort   / filter   h help   q quit"
 
 
-@pytest.fixture
-def busy(own: Daemon, run: Run) -> Iterator[Daemon]:
-    """Somebody waits for thumbnails, and most of the pool is lent."""
-    lease_of(run, "thumbnails", "--permits", "2", "--lease", "10m")
-    lease_of(run, "orders-db", "--lease", "10m")
-    with running("acquire", "thumbnails", "--wait", "10m", "--address", own.address):
-        stands_in_line(own.address, "thumbnails")
-        yield own
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """Somebody waits for thumbnails, and half of the pool is lent."""
+    folder = tmp_path_factory.mktemp("busy")
+    with serving(folder) as daemon:
+        # Whoever is cut short is told so, but not in the time that these tests take.
+        text = daemon.config.read_text()
+        daemon.config.write_text(text.replace("thumbnails: {permits: 2}", "thumbnails: {permits: 2, max_wait: 1h}"))
+        assert ended("reload", "--address", daemon.address).returncode == 0
+        for claim in ("thumbnails=2", "orders-db"):
+            assert ended("acquire", claim, "--lease", "1h", "--address", daemon.address).returncode == 0
+        with running("acquire", "thumbnails", "--wait", "1h", "--address", daemon.address):
+            stands_in_line(daemon.address, "thumbnails")
+            yield daemon
 
 
 @pytest.fixture
@@ -65,12 +71,12 @@ def test_what_hurts_comes_first(top: Window) -> None:
     assert (top.state("alternate_on"), top.state("cursor_flag")) == ("1", "0")
 
 
-def test_it_lives(top: Window, run: Run, busy: Daemon) -> None:
+def test_it_lives(top: Window, busy: Daemon) -> None:
     """What changes is seen without a key."""
-    lease_of(run, "severe", "--lease", "10m")
+    assert ended("acquire", "severe", "--lease", "3s", "--address", busy.address).returncode == 0
     screen = top.until(lambda screen: any("severe" in line and "1/1" in line for line in screen))
-
     assert rows(screen)[1] == "severe"
+    top.until(lambda screen: any("severe" in line and "0/1" in line for line in screen))
 
 
 def test_keys_sort_filter_and_choose(top: Window) -> None:
@@ -153,26 +159,29 @@ def test_another_size_is_drawn_anew(top: Window, size: tuple[int, int]) -> None:
     width, height = size
     top.resize(width, height)
     if height >= 8:
-        screen = top.until(lambda screen: len(screen) == height and screen[-1].startswith(KEYS[: min(width, 20)]))
-        assert any(line.startswith("> thumb") for line in screen)
-        assert max(map(len, screen)) <= width
+
+        def drawn(screen: list[str]) -> bool:
+            keys, chosen = KEYS[: min(width, 20)], any(line.startswith("> thumb") for line in screen)
+            return len(screen) == height and screen[-1].startswith(keys) and chosen
+
+        assert max(map(len, top.until(drawn))) <= width
     top.resize(80, 24)
     top.shows("> thumbnails", KEYS)
 
 
-def test_a_restart_of_the_daemon_is_said_and_survived(shell: Window, busy: Daemon, tmp_path: Path) -> None:
+def test_a_restart_of_the_daemon_is_said_and_survived(own: Daemon, tmp_path: Path) -> None:
     """Until the next one is there, what was seen last stays."""
-    shell.run(TOP)
-    shell.shows("> thumbnails", KEYS)
-    busy.process.kill()
-    busy.process.wait(BOUND)
-    screen = shell.shows("no daemon for", "cannot reach the daemon")
-    assert "> thumbnails" in screen[4]
-    with subprocess.Popen([*COMMAND, "serve", "--config", str(busy.config)], stderr=subprocess.DEVNULL) as again:
-        try:
-            shell.until(lambda screen: "sorted by" in screen[2])
-        finally:
-            again.kill()
+    with window(tmp_path, {"GOVERNOR_ADDRESS": own.address}) as opened:
+        opened.run(TOP)
+        opened.shows("thumbnails", KEYS)
+        own.process.kill()
+        own.process.wait(BOUND)
+        opened.shows("no daemon for", "cannot reach the daemon", "thumbnails")
+        with subprocess.Popen([*COMMAND, "serve", "--config", str(own.config)], stderr=subprocess.DEVNULL) as again:
+            try:
+                opened.until(lambda screen: "sorted by" in screen[2])
+            finally:
+                again.kill()
 
 
 def test_no_color_is_honoured(shell: Window) -> None:
@@ -241,7 +250,7 @@ def test_an_interval_has_a_least(run: Run) -> None:
     assert run("top", "--interval", "1ms").exit == 2
 
 
-def test_five_hundred_resources_scroll(tmp_path: Path, run: Run) -> None:
+def test_five_hundred_resources_scroll(tmp_path: Path) -> None:
     """To the last one and back."""
     folder = tmp_path / "many"
     folder.mkdir()

@@ -84,8 +84,8 @@ def test_the_audit_trail_is_a_path_or_all_of_it(text: str, audit: Auditing | Non
     assert config(f"audit: {text}").audit == audit
 
 
-@pytest.mark.parametrize(("word", "watched"), [("on", True), ("off", False), ("'off'", False)])
-def test_a_switch_is_on_or_off(word: str, watched: bool) -> None:  # noqa: FBT001
+@pytest.mark.parametrize(("word", "watched"), [("true", True), ("false", False), ("'false'", False)])
+def test_a_switch_is_true_or_false(word: str, watched: bool) -> None:  # noqa: FBT001
     """Whatever YAML makes of those words."""
     assert config(f"watch: {word}").watch is watched
 

@@ -55,7 +55,7 @@ def test_every_example_passes(path: Path) -> None:
         "audit: /var/log/governor/audit.jsonl",
         "audit: {file: a, policy: block, events: all, max_size: 100MiB, keep: 5}",
         "audit: {file: a, max_size: unlimited}",
-        "durability: power\nrestart_grace: 0\non_store_error: continue\nwatch: off",
+        "durability: power\nrestart_grace: 0\non_store_error: continue\nwatch: false",
     ],
 )
 def test_what_is_legal_passes(text: str) -> None:

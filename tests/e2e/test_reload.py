@@ -180,7 +180,7 @@ def test_a_rate_limit_is_not_refilled_by_a_detour(start: Start, connect: Connect
 
 def test_whoever_calls_is_told_what_became_of_it(start: Start, connect: Connect) -> None:
     """The very reading that began after the call."""
-    daemon = start("watch: off\n" + YAML)
+    daemon = start("watch: false\n" + YAML)
     me = connect(daemon)
     admin = AdminStub(me.channel)
     edit(daemon, "semaphores: {grows: {permits: 2}, comes: {permits: 1}}\ndurability: none\n", by_signal=False)

@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from math import inf
 
 import pytest
@@ -15,6 +16,8 @@ from governor.core.effects import (
     LeaseState,
     Released,
 )
+from governor.core.kinds.semaphore import SemaphoreSpec
+from governor.core.resource import Override
 from governor.core.snapshot import MemberCounts, Snapshot
 from governor.core.types import (
     MILLISECOND,
@@ -25,6 +28,7 @@ from governor.core.types import (
     Grant,
     LeaseId,
     Reason,
+    Standing,
     TicketId,
 )
 from governor.metrics import Metrics, families
@@ -278,6 +282,25 @@ class TestValues:
         assert page.of("governor_pool_members", resource="db", state="quarantined") == 1
         assert page.of("governor_permits_limit", resource="api", kind="rate_limit") == 20
         assert page.of("governor_rate_limit_available", resource="api") == 7
+
+    def test_what_an_operator_did_shows_on_the_resource(self) -> None:
+        """Paused, draining or overridden; the daemon itself drains under another name."""
+        override = Override(SemaphoreSpec(3), SECOND)
+        page = read(
+            metrics_of(
+                resource("open"),
+                replace(resource("paused"), standing=Standing.PAUSED),
+                replace(resource("draining"), standing=Standing.DRAINING),
+                replace(resource("overridden"), override=override),
+            )
+        )
+
+        for name in ("paused", "draining", "overridden"):
+            shown = {
+                of: page.of(f"governor_{name}", resource=of) for of in ("open", "paused", "draining", "overridden")
+            }
+            assert shown == {of: float(of == name) for of in shown}
+        assert page.of("governor_daemon_draining") == 0
 
     def test_unlimited_is_infinite(self) -> None:
         """Not 0, and not absent."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from governor.cli import about, config
-from governor.cli.live.view import View, full
+from governor.cli.live.view import View, full, spent
 from governor.cli.marks import marks
 from governor.cli.table import Column, arrange, clip
 from governor.wording import count, printable, span
@@ -101,7 +101,7 @@ def _above(view: View, seen: Seen, heading: Heading, width: int) -> Iterator[Lin
         f"{sum(each.waiters for each in answer.resources)} waiting",
     )
     source = answer.config.source.rpartition("/")[2] or config.BUILT_IN
-    since = f", config {printable(source)} since {config.instant(answer.config.since)}"
+    since = f", config {printable(source)} since {config.instant(answer.config.since)[:-3]}"
     yield Line(", ".join(totals) + (since if answer.HasField("config") else ""))
     if seen.problem:
         yield Line(f"no daemon for {span(seen.away, passed=True)}: {seen.problem}", "red")
@@ -154,8 +154,7 @@ def _columns(shown: "Sequence[Resource]", rows: "Sequence[Resource]") -> Sequenc
 def _in_use(each: "Resource") -> str:
     if not each.HasField("capacity"):
         return f"{each.in_use}/-"
-    spent = each.capacity - each.available if each.kind == "rate_limit" else each.in_use
-    return f"{spent}/{each.capacity}"
+    return f"{each.in_use or spent(each)}/{each.capacity}"
 
 
 def _percent(each: "Resource") -> str:

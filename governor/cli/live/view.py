@@ -26,7 +26,13 @@ def full(resource: "Resource") -> float | None:
         return 0.0
     if resource.in_use:
         return resource.in_use / resource.capacity
-    return 1 - resource.available / resource.capacity if resource.kind == "rate_limit" else 0.0
+    return spent(resource) / resource.capacity
+
+
+def spent(resource: "Resource") -> int:
+    """How much of it is not to be had just now, of a rate limit; what is paused has nothing to be had, spent or not."""
+    stopped = resource.paused or resource.draining
+    return resource.capacity - resource.available if resource.kind == "rate_limit" and not stopped else 0
 
 
 def oldest(resource: "Resource") -> float:
