@@ -11,6 +11,7 @@ if it is forgotten (that a holder is gone, which idle member is next), can wait 
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from governor.clock import Clock
 from governor.core.effects import (
@@ -19,15 +20,19 @@ from governor.core.effects import (
     LeaseEnded,
     LeaseExtended,
     LeaseOrphaned,
+    OverrideOver,
     Paused,
     Reconfigured,
     Refunded,
+    Steered,
 )
 from governor.core.leases import REMEMBERED
 from governor.core.types import SECOND, LeaseId, Nanos, TicketId
 from governor.driver import Driver
 from governor.store import Batch, Stored
-from governor.store.rows import lease_row, memory_text, past_row, resource_row
+from governor.store.rows import lease_row, memory_text, past_row, resource_row, steered_row
+
+_SELDOM: Final = frozenset((Refunded, Reconfigured, Paused, Steered, OverrideOver))
 
 
 @dataclass(slots=True)
@@ -64,6 +69,8 @@ class Changes:
         self._soft: set[str] = set()
         self._marks: dict[str, int] = {}
         self._declared = False
+        # Resources of which an operator has said something, or an override is over.
+        self._steered: set[str] = set()
         self._pauses: Nanos = 0
         self._reserved: int | None = None
         # The transaction that may be under way, in another thread.
@@ -100,7 +107,7 @@ class Changes:
                     self._graced.discard(effect.lease)
             elif isinstance(effect, LeaseOrphaned):
                 self._moved.add(effect.lease)
-            elif isinstance(effect, (Refunded, Reconfigured, Paused)):
+            elif type(effect) in _SELDOM:  # half of what it takes to ask `isinstance`, and an answer is in every step
                 urgent = True
                 self._seldom(effect)
         if urgent:
@@ -140,7 +147,7 @@ class Changes:
         if self._graced:
             self._graced.discard(lease)
 
-    def _seldom(self, effect: Refunded | Reconfigured | Paused) -> None:
+    def _seldom(self, effect: Effect) -> None:
         match effect:
             case Refunded():
                 self._touched.update([grant.resource for grant in effect.grants])
@@ -148,6 +155,10 @@ class Changes:
                 self._declared = True
             case Paused():
                 self._pauses += effect.length
+            case Steered() | OverrideOver():
+                self._steered.add(effect.resource)
+            case _:
+                raise AssertionError(effect)
 
     # --- what is written ------------------------------------------------------------------------------------
 
@@ -247,6 +258,7 @@ class Changes:
         """What the limits remember, where it must not be forgotten or is due anyway."""
         driver = self._driver
         touched, self._touched = self._touched, set()
+        steered, self._steered = self._steered, set()
         if self._declared:
             self._declared = False
             names = driver.remembered()
@@ -257,6 +269,11 @@ class Changes:
         if beat:
             touched |= self._soft
             self._soft.clear()
+        for name in steered:
+            # What is declared no more is not steered, and when that was declared all was written anew.
+            self._marks[name] = driver.marks(name) or 0
+            batch.steered.append(steered_row(driver.remember(name)))
+        touched -= steered
         for name in touched:
             marks = driver.marks(name)
             if marks is None:

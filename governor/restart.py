@@ -4,8 +4,8 @@ It knows what of a remembered instant is left now, and in which order an engine 
 written down.
 
 For leases time stands still while no daemon runs: none ends because its holder had nobody to renew it with. For what is
-spent or quarantined it goes on, if the machine has not been started anew meanwhile: whoever set the limit counts in the
-time of the world.
+spent or quarantined, and for an override, it goes on, if the machine has not been started anew meanwhile: whoever set
+the limit counts in the time of the world.
 """
 
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ def go_on(
     by = now - stamp
     same_clock = boot != "" and boot == stored.boot and stamp <= now
     resources_by = 0 if same_clock else by
-    resources = [Remembered(each.spec, each.memory, min(now, each.at + resources_by)) for each in stored.resources]
+    resources = [_later(each, resources_by, now) for each in stored.resources]
     leases = [_moved(row.held, by + (0 if row.graced else grace), by) for row in stored.leases]
     past = [replace(each, ended_at=each.ended_at + by) for each in stored.past]
     outcome = driver.restore(leases, resources, past)
@@ -94,6 +94,15 @@ def _moved(held: "Held", deadline_by: Nanos, by: Nanos) -> "Held":
     held.deadline += deadline_by
     held.granted_at += by
     return held
+
+
+def _later(resource: Remembered, by: Nanos, now: Nanos) -> Remembered:
+    override = resource.override
+    return replace(
+        resource,
+        at=min(now, resource.at + by),
+        override=None if override is None else replace(override, until=override.until + by),
+    )
 
 
 def _declare(driver: "Driver", specs: Sequence[ResourceSpec]) -> Reconfigured:

@@ -6,7 +6,8 @@ transaction was written whole or not at all, and a file that cannot be read is n
 It holds state, not a log: what came and went leaves nothing behind, so the file is as large as what is held.
 """
 
-from governor.store.database import NAME, Batch, Store
+from governor.store.batch import Batch
+from governor.store.database import NAME, Store
 from governor.store.errors import StoreError
 from governor.store.rows import LeaseRow, Stored
 

@@ -11,43 +11,27 @@ import contextlib
 import logging
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NoReturn
 
 from governor.core.types import Nanos
 from governor.process import boot
 from governor.store import log, place, schema
+from governor.store.batch import PROMISE, STAMP, Batch, wall_clock
 from governor.store.errors import UNREADABLE, StoreError, store_error
 from governor.store.rows import (
     LEASE_COLUMNS,
     PAST_COLUMNS,
     RESOURCE_COLUMNS,
-    Plain,
     Stored,
     lease_of,
     past_of,
     resource_of,
 )
-from governor.store.stretches import run, stretches
 
 NAME: Final = "state.db"
 _LOG: Final = logging.getLogger("governor")
 
-_PUT_LEASE: Final = f"INSERT OR REPLACE INTO lease ({LEASE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
-_DROP_LEASE: Final = "DELETE FROM lease WHERE id = ?"
-_DROP_LEASES: Final = "DELETE FROM lease WHERE id BETWEEN ? AND ?"
-_MOVE_LEASES: Final = "UPDATE lease SET deadline = ?, orphaned = ?, graced = ? WHERE id BETWEEN ? AND ?"
-_PUT_PAST: Final = f"INSERT OR REPLACE INTO past ({PAST_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
-_DROP_PAST: Final = "DELETE FROM past WHERE id = ?"
-_PUT_RESOURCE: Final = f"INSERT OR REPLACE INTO resource ({RESOURCE_COLUMNS}) VALUES (?, ?, ?, ?, ?)"  # noqa: S608
-_DROP_RESOURCE: Final = "DELETE FROM resource WHERE name = ?"
-_REMEMBER: Final = "UPDATE resource SET memory = ?, at = ? WHERE name = ?"
-_STAMP: Final = "UPDATE meta SET stamp = ?, written = ?, boot = ?"
-_RESERVE: Final = "UPDATE meta SET reserved = ?"
-_PROMISE: Final = "UPDATE meta SET promised = ?"
 _FORGET: Final = "BEGIN IMMEDIATE; DELETE FROM lease; DELETE FROM past; DELETE FROM resource; COMMIT"
 
 # Bytes in a page of a new file. A transaction writes whole pages into the log, and as a rule changes one row on each of
@@ -56,52 +40,6 @@ _PAGE: Final = 1024
 
 # Of the header of a file, as far as an application says there whose it is.
 _HEADER: Final = 100
-
-
-@dataclass(slots=True)
-class Batch:
-    """What one transaction writes; each row is the columns of its statement."""
-
-    leases: list[Plain] = field(default_factory=list)
-    gone: list[tuple[int]] = field(default_factory=list)
-    # In the order of their ids.
-    moved: list[tuple[Nanos, bool, bool, int]] = field(default_factory=list)
-    past: list[Plain] = field(default_factory=list)
-    gone_past: list[tuple[int]] = field(default_factory=list)
-    # All of them, or None if they are as they were.
-    resources: list[Plain] | None = None
-    gone_resources: list[tuple[str]] = field(default_factory=list)
-    memories: list[tuple[str, Nanos, str]] = field(default_factory=list)
-    # Every deadline moves by the first, and none stays before the second.
-    pause: tuple[Nanos, Nanos] | None = None
-    reserved: int | None = None
-    promised: Nanos | None = None
-    stamp: Nanos | None = None
-
-    def statements(self) -> Iterator[tuple[str, Sequence[Sequence[int | str]]]]:
-        """Each with its rows, in an order in which they do not undo one another."""
-        if self.pause is not None:
-            yield "UPDATE lease SET deadline = max(deadline + ?, ?)", [self.pause]
-        if self.resources is not None:
-            yield "DELETE FROM resource", [()]
-        for statement, rows in (
-            (_DROP_LEASES, together) if (together := run(self.gone)) else (_DROP_LEASE, self.gone),
-            (_PUT_LEASE, self.leases),
-            (_MOVE_LEASES, stretches(self.moved)),
-            (_DROP_PAST, self.gone_past),
-            (_PUT_PAST, self.past),
-            (_DROP_RESOURCE, self.gone_resources),
-            (_PUT_RESOURCE, self.resources),
-            (_REMEMBER, self.memories),
-        ):
-            if rows:
-                yield statement, rows
-        if self.reserved is not None:
-            yield _RESERVE, [(self.reserved,)]
-        if self.promised is not None:
-            yield _PROMISE, [(self.promised,)]
-        if self.stamp is not None:
-            yield _STAMP, [(self.stamp, wall_clock(), boot())]
 
 
 class Store:
@@ -182,9 +120,12 @@ class Store:
                 (by, grace, by),
             )
             self._writer.execute("UPDATE past SET ended_at = ended_at + ?", (by,))
-            self._writer.execute("UPDATE resource SET at = min(at + ?, ?)", (resources_by, now))
-            self._writer.execute(_STAMP, (now, wall_clock(), boot()))
-            self._writer.execute(_PROMISE, (promise,))
+            self._writer.execute(
+                "UPDATE resource SET at = min(at + ?, ?), until = iif(override = '', 0, until + ?)",
+                (resources_by, now, resources_by),
+            )
+            self._writer.execute(STAMP, (now, wall_clock(), boot()))
+            self._writer.execute(PROMISE, (promise,))
             self._writer.execute("COMMIT")
         except sqlite3.Error as error:
             self._fail("cannot be written", error)
@@ -377,8 +318,3 @@ def load(connection: sqlite3.Connection) -> Stored:
         [past_of(row) for row in past],
         promised,
     )
-
-
-def wall_clock() -> str:
-    """Now, for people."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

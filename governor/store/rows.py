@@ -14,10 +14,11 @@ from typing import Final, TypeVar, cast
 from pydantic import TypeAdapter, ValidationError
 
 from governor.core.kinds import KINDS
+from governor.core.kinds.pool import PoolSpec
 from governor.core.limit import LimitSpec
-from governor.core.resource import Remembered, ResourceSpec
+from governor.core.resource import Override, Remembered, ResourceSpec
 from governor.core.snapshot import Held, Past
-from governor.core.types import Claim, EndReason, Grant, LeaseId, Member, Nanos
+from governor.core.types import Claim, EndReason, Grant, LeaseId, Member, Nanos, Standing
 
 _Row = TypeVar("_Row")
 
@@ -26,7 +27,7 @@ LEASE_COLUMNS: Final = (
     "id, client, request_id, grants, labels, granted_for, granted_at, waited, deadline, orphaned, graced"
 )
 PAST_COLUMNS: Final = "id, client, request_id, claims, reason, ended_at, waited"
-RESOURCE_COLUMNS: Final = "name, kind, spec, memory, at"
+RESOURCE_COLUMNS: Final = "name, kind, spec, memory, at, standing, override, until"
 
 Plain = tuple[int | str, ...]
 
@@ -195,7 +196,20 @@ def _member(plain: dict[str, object]) -> Member:
 def resource_row(resource: Remembered) -> Plain:
     """Its columns."""
     spec = resource.spec
-    return (spec.name, spec.kind, _spec_text(spec), memory_text(resource.memory), resource.at)
+    return (spec.name, spec.kind, _spec_text(spec), memory_text(resource.memory), resource.at, *_said(resource))
+
+
+def steered_row(resource: Remembered) -> tuple[str, Nanos, str, str, Nanos, str]:
+    """All of it that changes while the same is declared, and its name."""
+    return (memory_text(resource.memory), resource.at, *_said(resource), resource.spec.name)
+
+
+def _said(resource: Remembered) -> tuple[str, str, Nanos]:
+    """What operators say of it."""
+    override = resource.override
+    if override is None:
+        return (resource.standing.value, "", 0)
+    return (resource.standing.value, _dumps(_limit_plain(override.limit)), override.until)
 
 
 def resource_of(row: Plain) -> Remembered:
@@ -204,8 +218,12 @@ def resource_of(row: Plain) -> Remembered:
 
 
 def _resource(row: Plain) -> Remembered:
-    name, kind, spec, memory, at = row
-    return Remembered(_spec(str(name), str(kind), json.loads(str(spec))), json.loads(str(memory)), _int(at))
+    name, kind, spec, memory, at, standing, other, until = row
+    override = Override(_limit(str(kind), json.loads(str(other))), _int(until)) if other else None
+    if override is not None and override.limit.kind == PoolSpec.kind:
+        raise ValueError("the limit of a pool cannot be another for a while")
+    declared = _spec(str(name), str(kind), json.loads(str(spec)))
+    return Remembered(declared, json.loads(str(memory)), _int(at), Standing(str(standing)), override)
 
 
 def memory_text(memory: object) -> str:
@@ -215,18 +233,28 @@ def memory_text(memory: object) -> str:
 
 def _spec_text(spec: ResourceSpec) -> str:
     plain = {field.name: getattr(spec, field.name) for field in fields(spec) if field.name not in {"name", "limit"}}
-    return _dumps({**plain, "limit": _adapter(spec.kind).dump_python(spec.limit, mode="json")})
+    return _dumps({**plain, "limit": _limit_plain(spec.limit)})
 
 
-def _spec(name: str, kind: str, plain: dict[str, object]) -> ResourceSpec:
+def _limit_plain(limit: LimitSpec) -> object:
+    return _adapter(limit.kind).dump_python(limit, mode="json")
+
+
+def _limit(kind: str, plain: object) -> LimitSpec:
     if kind not in KINDS:
         raise ValueError(f"there is no kind {kind!r}")
     _nothing_below_zero(plain)
-    limit = _adapter(kind).validate_python(plain.pop("limit"))
+    limit = _adapter(kind).validate_python(plain)
     try:
         limit.build(0)
     except AssertionError as error:
         raise ValueError(f"its limit cannot be: {error}") from error
+    return limit
+
+
+def _spec(name: str, kind: str, plain: dict[str, object]) -> ResourceSpec:
+    limit = _limit(kind, plain.pop("limit"))
+    _nothing_below_zero(plain)
     lengths = {key: value if value is None and key in _OPTIONAL else _int(value) for key, value in plain.items()}
     return ResourceSpec(name, limit, **cast("dict[str, int]", lengths))
 

@@ -15,9 +15,9 @@ from typing import Final, TypeVar
 
 from governor.process import boot
 from governor.store import log, schema, sense
+from governor.store.batch import Batch
 from governor.store.database import (
     NAME,
-    Batch,
     Store,
     load,
     look_over,

@@ -63,4 +63,11 @@ MIGRATIONS: Final[list[str]] = [
     -- promised: how much longer than it had left each lease lives after a restart, as the clients were told.
     ALTER TABLE meta ADD COLUMN promised INTEGER NOT NULL DEFAULT 0;
     """,
+    """
+    -- What operators say of it. standing: open, paused or draining. override: another limit, as in spec, in force until
+    -- the instant until, and memory is of that; empty while what is declared is in force.
+    ALTER TABLE resource ADD COLUMN standing TEXT NOT NULL DEFAULT 'open';
+    ALTER TABLE resource ADD COLUMN override TEXT NOT NULL DEFAULT '';
+    ALTER TABLE resource ADD COLUMN until INTEGER NOT NULL DEFAULT 0;
+    """,
 ]

@@ -71,4 +71,5 @@ def _refused(stored: Stored) -> RestoreRefused | None:
 
 def _idle(resource: Remembered) -> Remembered:
     """Nothing is spent of it, and nothing is quarantined."""
-    return replace(resource, memory=resource.spec.limit.build(resource.at).remember(resource.at))
+    spec = resource.spec if resource.override is None else resource.override
+    return replace(resource, memory=spec.limit.build(resource.at).remember(resource.at))

@@ -102,6 +102,8 @@ def numbers(denied: Denied) -> tuple[object, ...]:
             return ()
         case Reason.ABOVE_CAPACITY:
             return (denial.resource, denial.asked, denial.limit)
+        case Reason.PAUSED | Reason.DRAINING:
+            return (denial.resource,) if denial.resource else ()
         case Reason.NONE_FREE | Reason.HOPELESS:
             return (denial.retry_after,)
         case Reason.LEASE_ENDED:

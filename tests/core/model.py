@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from governor.core.effects import Effect, Granted
+from governor.core.effects import Effect, Granted, SteerProblem
 from governor.core.events import (
     Abandon,
     Acquire,
@@ -17,11 +17,19 @@ from governor.core.events import (
     Drain,
     Event,
     Pause,
+    Quarantine,
+    Readmit,
     Reconfigure,
+    Recycle,
     Release,
     Renew,
     ReserveIds,
+    Restore,
+    Revoke,
     Seal,
+    SetOverride,
+    SetStanding,
+    Steer,
     Wake,
 )
 from governor.core.resource import Override, ResourceSpec
@@ -41,7 +49,7 @@ from governor.core.types import (
     Standing,
     TicketId,
 )
-from tests.core.model_limits import DumbLimit, dumb
+from tests.core.model_limits import DumbLimit, DumbPool, dumb
 
 # How often one ask may be repeated in line; a lease that was asked about so often is never taken back.
 MOST_TICKETS: Final = 16
@@ -134,6 +142,21 @@ class Model:
                 self._of_holders(event, now)
             case Reconfigure():
                 self._reconfigure(event.resources, now)
+            case Wake() | Pause():
+                pass
+            case Revoke():
+                self.facts.append(("revoked", *[self._revoke(id_, now) for id_ in event.leases]))
+            case Restore():
+                raise AssertionError("the model itself lives on: it is told with `restart`")
+            case SetStanding() | SetOverride() | Recycle() | Quarantine() | Readmit():
+                self._steer(event, now)
+            case Drain() | Seal() | ReserveIds():
+                self._of_the_daemon(event)
+        self._settle(now)
+        return self.facts
+
+    def _of_the_daemon(self, event: Drain | Seal | ReserveIds) -> None:
+        match event:
             case Drain():
                 self.draining = True
                 for place in list(self.line):
@@ -142,12 +165,6 @@ class Model:
                 self.sealed = event.sealed
             case ReserveIds():
                 self.ceiling = max(self.ceiling, event.ceiling)
-            case Wake() | Pause():
-                pass
-            case _:
-                raise AssertionError(event)
-        self._settle(now)
-        return self.facts
 
     def restart(self) -> None:
         """All who asked are gone, and may have had their answers; what ended is forgotten, but for request ids."""
@@ -170,9 +187,15 @@ class Model:
 
     # --- time -------------------------------------------------------------------------------------------------
 
-    def due(self) -> list[tuple[Nanos, int, Lease | Place | TicketId]]:
-        """All that will happen by itself, soonest first; at one instant leases end, permits ripen, waits end."""
-        coming: list[tuple[Nanos, int, Lease | Place | TicketId]] = [
+    def due(self) -> list[tuple[Nanos, int, "Due"]]:
+        """All that will happen by itself, soonest first.
+
+        At one instant overrides are over, leases end, permits ripen, waits end.
+        """
+        coming: list[tuple[Nanos, int, Due]] = [
+            (resource.override.until, -1, resource) for resource in self.resources.values() if resource.override
+        ]
+        coming += [
             (lease.deadline, 0, lease)
             for lease in self.leases.values()
             if lease.ended is None and lease.deadline is not None
@@ -184,7 +207,7 @@ class Model:
             coming += [(place.deadlines[ticket], 2, ticket) for ticket in place.tickets]
         return sorted(coming, key=lambda due: (*due[:2], due[1] == 1 and self._left_open(due[2])))
 
-    def _left_open(self, who: Lease | Place | TicketId) -> bool:
+    def _left_open(self, who: "Due") -> bool:
         """Of those with no line in common the engine may serve any first; it matters when ids run out."""
         return isinstance(who, Place) and who.tickets[0] not in self._told
 
@@ -193,7 +216,10 @@ class Model:
         while due := [one for one in self.due() if one[0] <= now]:
             instant, _, who = due[0]
             self._settled = max(self._settled, instant)
-            if isinstance(who, Lease):
+            if isinstance(who, Resource):
+                self.facts.append(("override over", who.spec.name))
+                self._put_in_force(who, None, instant)
+            elif isinstance(who, Lease):
                 reason = EndReason.DISCONNECTED if who.orphaned else EndReason.EXPIRED
                 self._end(who, reason, Outcome.UNKNOWN, now)
             elif isinstance(who, Place):
@@ -206,7 +232,7 @@ class Model:
         """The first instant from here on at which it is granted if nothing else happens; None is never."""
         if self.sealed or self.next_id > self.ceiling:
             return None
-        if any(self._ahead(claim, place) for claim in place.ask.claims):
+        if any(self._ahead(claim, place) or self.resources[claim.resource].closed for claim in place.ask.claims):
             return None
         instants = [self.limit(c).ready_at(c.permits, self._settled) for c in place.ask.claims]
         known = [instant for instant in instants if instant is not None]
@@ -280,6 +306,9 @@ class Model:
             resource = self.resources.get(claim.resource)
             if resource is None or resource.removed:
                 return (Reason.UNKNOWN_RESOURCE,)
+        for claim in ask.claims:
+            if self.resources[claim.resource].closed:
+                return (Reason(self.resources[claim.resource].standing), claim.resource)
         if ask.lease is not None and ask.lease > self._longest({c.resource for c in ask.claims}):
             return (Reason.MALFORMED, "lease")
         for claim in ask.claims:
@@ -465,6 +494,15 @@ class Model:
         self._end(lease, EndReason.RELEASED, outcome, now)
         return (id_, "released")
 
+    def _revoke(self, id_: LeaseId, now: Nanos) -> Fact:
+        lease = self.leases.get(id_)
+        if lease is None:
+            return (id_, "unknown")
+        if lease.ended is not None:
+            return (id_, "ended", lease.ended[0], now - lease.ended[1])
+        self._end(lease, EndReason.REVOKED, Outcome.UNKNOWN, now)
+        return (id_, "revoked")
+
     def _renew(self, id_: LeaseId, length: Nanos | None, now: Nanos) -> Fact:
         lease = self.leases.get(id_)
         if lease is None:
@@ -541,11 +579,18 @@ class Model:
         old, self.resources = self.resources, {}
         for name, spec in wanted.items():
             former = old.get(name) if name not in replaced else None
-            self.resources[name] = Resource(spec, self._follow(spec, former or self._again(spec), now))
+            limit = self._follow(spec, former or self._again(spec), now)
+            said = Resource(spec, limit) if former is None else former
+            self.resources[name] = Resource(spec, limit, standing=said.standing, override=said.override)
         for name, resource in old.items():
             if name not in wanted and self.held(name):
+                if resource.override is not None:
+                    resource.limit.reconfigure(resource.spec.limit, now)
                 self.resources[name] = Resource(resource.spec, resource.limit, removed=True)
         self._keep_spent([old[name] for name in removed | replaced], now)
+        self._deny_the_impossible()
+
+    def _deny_the_impossible(self) -> None:
         for place in list(self.line):
             for claim in place.ask.claims:
                 capacity = self.limit(claim).capacity()
@@ -557,9 +602,9 @@ class Model:
         """What is declared no more, and lends nothing, may be declared again."""
         for resource in gone:
             if not resource.limit.lends:
-                self.spent[resource.spec.name] = resource
                 if resource.override is not None:
                     resource.limit.reconfigure(resource.spec.limit, now)
+                self.spent[resource.spec.name] = Resource(resource.spec, resource.limit)
 
     def _again(self, spec: ResourceSpec) -> Resource | None:
         """What has the same name and kind, and was declared before."""
@@ -570,9 +615,64 @@ class Model:
         """The limit of what is declared now."""
         if former is None:
             return dumb(spec.limit, now)
-        if former.spec.limit != spec.limit:
+        if former.spec.limit != spec.limit and former.override is None:
             former.limit.reconfigure(spec.limit, now)
         return former.limit
+
+    # --- operators --------------------------------------------------------------------------------------------
+
+    def _steer(self, order: Steer, now: Nanos) -> None:
+        """An operator says something of one resource."""
+        resource = self.resources.get(order.resource)
+        problem = self._steer_problem(order, resource, now)
+        if resource is None or problem is not None:
+            self.facts.append(("not steered", order.resource, problem))
+            return
+        match order:
+            case SetStanding():
+                self.facts.append(("steered", order.resource, resource.standing is not order.standing))
+                resource.standing = order.standing
+                if order.standing is Standing.DRAINING:
+                    for place in list(self.line):
+                        if any(claim.resource == order.resource for claim in place.ask.claims):
+                            self._deny(place, Reason.DRAINING, order.resource)
+            case SetOverride():
+                override = None if order.limit is None else Override(order.limit, order.until)
+                self.facts.append(("steered", order.resource, override != resource.override))
+                self._put_in_force(resource, override, now)
+            case _:
+                assert isinstance(resource.limit, DumbPool)
+                changed, members = resource.limit.steer(order, now)
+                self.facts.append(("steered", order.resource, changed, *members))
+
+    def _steer_problem(self, order: Steer, resource: Resource | None, now: Nanos) -> SteerProblem | None:
+        if resource is None:
+            return SteerProblem.UNKNOWN_RESOURCE
+        if resource.removed:
+            return SteerProblem.REMOVED
+        if isinstance(order, SetStanding):
+            return None
+        if isinstance(order, SetOverride):
+            if resource.spec.kind == "pool":
+                return SteerProblem.POOL
+            if order.limit is not None and order.limit.kind != resource.spec.kind:
+                return SteerProblem.OTHER_KIND
+            return SteerProblem.OVER if order.limit is not None and order.until <= now else None
+        if not isinstance(resource.limit, DumbPool):
+            return SteerProblem.NOT_A_POOL
+        if order.member is not None and order.member not in {member.id for member in resource.limit.spec.members}:
+            return SteerProblem.UNKNOWN_MEMBER
+        over = isinstance(order, Quarantine) and order.until is not None and order.until <= now
+        return SteerProblem.OVER if over else None
+
+    def _put_in_force(self, resource: Resource, override: Override | None, now: Nanos) -> None:
+        before, resource.override = resource.in_force, override
+        if before.limit != resource.in_force.limit:
+            resource.limit.reconfigure(resource.in_force.limit, now)
+            self._deny_the_impossible()
+
+
+Due = Resource | Lease | Place | TicketId
 
 
 def malformed(ask: Acquire) -> str | None:

@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from governor.core.events import Quarantine, Readmit, Recycle
 from governor.core.kinds.pool import PoolSpec
 from governor.core.kinds.rate_limit import RateLimitSpec, Window
 from governor.core.kinds.semaphore import SemaphoreSpec
@@ -65,7 +66,11 @@ class DumbMember:
     lent: int = 0
     failures: int = 0
     generation: int = 1
-    out_until: Nanos = 0
+    # The end of its quarantine; infinity is until an operator ends it.
+    out_until: float = 0
+    by_operator: bool = False
+    # The generation that is not to be lent once more.
+    stale: int = 0
 
 
 class DumbPool:
@@ -93,6 +98,8 @@ class DumbPool:
             max(0, declared.max_leases - (0 if all_back else self.members[declared.id].lent))
             for declared in self.spec.members
             if self.members[declared.id].out_until <= at
+            # Like what is lent it may come back at any instant.
+            or (all_back and self.members[declared.id].out_until == math.inf)
         )
 
     def available(self, at: Nanos) -> int | None:
@@ -101,7 +108,7 @@ class DumbPool:
 
     def instants(self, since: Nanos) -> list[Nanos]:
         """That instant and every end of a quarantine after it."""
-        ends = {member.out_until for member in self.members.values()}
+        ends = {int(member.out_until) for member in self.members.values() if member.out_until < math.inf}
         return [since, *sorted(end for end in ends if end > since)]
 
     def ready_at(self, permits: int, since: Nanos) -> Nanos | None:
@@ -121,6 +128,7 @@ class DumbPool:
             own = self.members[member.id]
             assert own.out_until <= now, f"I2: {member.id} was lent out of quarantine"
             assert own.lent < declared[member.id].max_leases, f"I2: {member.id} is lent too often"
+            own.generation += own.stale == own.generation
             assert (member.attributes, member.generation) == (declared[member.id].attributes, own.generation)
             own.lent += 1
 
@@ -133,12 +141,41 @@ class DumbPool:
             own = self.members[member.id]
             own.lent -= 1
             if outcome is Outcome.BROKEN and member.generation == own.generation:
-                own.out_until = now + min(self.spec.quarantine * 2**own.failures, self.spec.max_quarantine)
+                until = now + min(self.spec.quarantine * 2**own.failures, self.spec.max_quarantine)
+                if until > own.out_until:
+                    own.out_until, own.by_operator = until, False
                 own.failures += 1
                 own.generation += 1
             elif outcome is Outcome.OK and member.generation == own.generation:
                 own.failures = 0
         self.forget()
+
+    def steer(self, order: Recycle | Quarantine | Readmit, now: Nanos) -> tuple[bool, list[str]]:
+        """An operator says something of members; whether that changes anything, and of which."""
+        named = [member.id for member in self.spec.members if order.member in {None, member.id}]
+        news = [id_ for id_ in named if self.steer_one(order, self.members[id_], now)]
+        return bool(news), news if order.member is None else named
+
+    def steer_one(self, order: Recycle | Quarantine | Readmit, own: DumbMember, now: Nanos) -> bool:
+        """Whether it changes anything."""
+        out = own.out_until > now
+        match order:
+            case Recycle():
+                before = (own.generation, own.stale)
+                if own.lent:
+                    own.stale = own.generation
+                else:
+                    own.generation += 1
+                return before != (own.generation, own.stale)
+            case Quarantine():
+                until = math.inf if order.until is None else order.until
+                changed = not out or (own.out_until, own.by_operator) != (until, True)
+                own.out_until, own.by_operator = until, True
+                return changed
+            case Readmit():
+                changed = out or own.failures > 0
+                own.out_until, own.failures = 0, 0
+                return changed
 
     def forget(self) -> None:
         """Members that are neither declared nor lent are as if they had never been."""
@@ -273,6 +310,8 @@ class DumbRateLimit:
         gone. Of what is owed a burst holds up whoever asks; more than that only where it already did.
         """
         assert isinstance(spec, RateLimitSpec)
+        # What was granted later cannot be undone.
+        now = max(now, self.last_take)
         before, self.buckets = self.buckets, []
         for window in spec.windows:
             same = [old for old in before if (old.window.permits, old.window.period) == (window.permits, window.period)]

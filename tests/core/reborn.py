@@ -57,7 +57,13 @@ def reborn(
     ]
     past = [replace(ended, ended_at=ended.ended_at + later) for ended in book.past]
     resources = [
-        replace(kept, memory=json.loads(json.dumps(kept.memory)), at=kept.at + later) for kept in book.resources
+        replace(
+            kept,
+            memory=json.loads(json.dumps(kept.memory)),
+            at=kept.at + later,
+            override=kept.override and replace(kept.override, until=kept.override.until + later),
+        )
+        for kept in book.resources
     ]
     engine = Engine(first_id=book.last_id + 1, at_once=at_once)
     engine.handle(ReserveIds(ceiling), now=now)

@@ -17,6 +17,7 @@ from governor.core.effects import (
     LeaseEnded,
     LeaseExtended,
     LeaseOrphaned,
+    OverrideOver,
     Paused,
     Queued,
     Reconfigured,
@@ -24,9 +25,23 @@ from governor.core.effects import (
     Refunded,
     Released,
     Renewed,
+    Revoked,
+    Steered,
+    SteerRefused,
 )
-from governor.core.events import Abandon, Acquire, Disconnect, Event, Pause, Reconfigure, Release
+from governor.core.events import (
+    Abandon,
+    Acquire,
+    Disconnect,
+    Event,
+    Pause,
+    Reconfigure,
+    Release,
+    Revoke,
+    SetOverride,
+)
 from governor.core.kinds.rate_limit import RateLimitSpec, Window
+from governor.core.limit import LimitSpec
 from governor.core.resource import ResourceSpec
 from governor.core.types import SECOND, EndReason, LeaseId, Nanos, Reason, TicketId
 
@@ -66,6 +81,7 @@ class Record:
     leases: dict[LeaseId, Lent] = field(default_factory=dict)
     counters: Counter[str] = field(default_factory=Counter)
     declared: dict[str, ResourceSpec] = field(default_factory=dict)
+    overrides: dict[str, LimitSpec] = field(default_factory=dict)
     # Every grant of every window since it was last reconfigured, but for those that nobody received.
     spent: dict[tuple[str, Window], list[tuple[Nanos, int, LeaseId]]] = field(default_factory=dict)
     abandoned: set[TicketId] = field(default_factory=set)
@@ -89,7 +105,12 @@ class Record:
                 case Reconfigured():
                     assert isinstance(event, Reconfigure)
                     self._reconfigured(event, effect)
-                case Released() | Renewed() | ReconfigureRefused():
+                case Steered():
+                    self._steered(event, effect)
+                case OverrideOver():
+                    self._put_in_force(effect.resource, self.declared[effect.resource].limit)
+                    del self.overrides[effect.resource]
+                case Released() | Renewed() | Revoked() | ReconfigureRefused() | SteerRefused():
                     pass
                 case _:
                     self._of_leases(effect, event, now)
@@ -252,7 +273,12 @@ class Record:
         assert lease.deadline is not None
         assert effect.left == lease.deadline - now
         over = EndReason.DISCONNECTED if lease.orphaned else EndReason.EXPIRED
-        early = {Release: EndReason.RELEASED, Abandon: EndReason.DISCONNECTED, Disconnect: EndReason.DISCONNECTED}
+        early = {
+            Release: EndReason.RELEASED,
+            Abandon: EndReason.DISCONNECTED,
+            Disconnect: EndReason.DISCONNECTED,
+            Revoke: EndReason.REVOKED,
+        }
         expected = over if effect.left <= 0 else early.get(type(event))
         assert effect.reason is expected, "a lease lives until its deadline, and ends as whatever ended it"
         lease.ended = True
@@ -279,13 +305,32 @@ class Record:
         before, self.declared = self.declared, {spec.name: spec for spec in event.resources}
         names = (effect.added, effect.changed, effect.removed)
         assert all(len(set(some)) == len(some) for some in names)
-        limits = {spec.name: spec.limit for spec in before.values()}
-        self.spent = {
-            (name, window): self.spent.get((name, window), []) if limits.get(name) == spec.limit else []
-            for name, spec in self.declared.items()
-            if isinstance(spec.limit, RateLimitSpec)
-            for window in spec.limit.windows
+        limits = {name: self.overrides.get(name, spec.limit) for name, spec in before.items()}
+        self.overrides = {
+            name: limit
+            for name, limit in self.overrides.items()
+            if name in self.declared and self.declared[name].kind == limit.kind
         }
+        in_force = {name: self.overrides.get(name, spec.limit) for name, spec in self.declared.items()}
+        self.spent = {
+            (name, window): self.spent.get((name, window), []) if limits.get(name) == limit else []
+            for name, limit in in_force.items()
+            if isinstance(limit, RateLimitSpec)
+            for window in limit.windows
+        }
+
+    def _steered(self, event: Event, effect: Steered) -> None:
+        if isinstance(event, SetOverride) and effect.changed:
+            self._put_in_force(event.resource, event.limit or self.declared[event.resource].limit)
+            self.overrides.pop(event.resource, None)
+            if event.limit is not None:
+                self.overrides[event.resource] = event.limit
+
+    def _put_in_force(self, name: str, limit: LimitSpec) -> None:
+        """What was spent of other windows says nothing of these."""
+        if self.overrides.get(name, self.declared[name].limit) != limit and isinstance(limit, RateLimitSpec):
+            self.spent = {key: spent for key, spent in self.spent.items() if key[0] != name}
+            self.spent |= {(name, window): [] for window in limit.windows}
 
     def _spent_in_vain(self, ticket: TicketId) -> None:
         """A grant of rate limits only has no lease to end, but is refunded when nobody is left who received it."""
