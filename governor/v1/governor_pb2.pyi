@@ -578,7 +578,8 @@ class ConfigState(_message.Message):
     @_builtins.property
     def problems(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Why a later attempt to load another one was refused; it is gone with the
-        next that succeeds.
+        next that succeeds. Each says where, and what was expected there, and quotes
+        nothing from the file: that may be a secret in the wrong place.
         """
 
     @_builtins.property
