@@ -29,9 +29,9 @@ def run(report: Report) -> None:
     for way in WAYS:
         took = _changes(way)
         slowest.append(max(took))
-        name = f"{way.__name__}, median"  # type: ignore[attr-defined]
+        name = f"{way.__name__}, median"
         report.add(Figure(name, statistics.median(took), "s", at_most=_TARGET, note=f"slowest {max(took):.2f}"))
-        report.details[f"seconds until a change by {way.__name__} is in force"] = took  # type: ignore[attr-defined]
+        report.details[f"seconds until a change by {way.__name__} is in force"] = took
     report.add(Figure("the slowest of all", max(slowest), "s", at_most=_TARGET))
 
 
