@@ -12,7 +12,6 @@ from governor.cli.lengths import seconds
 from governor.wording import count, printable, span
 
 if TYPE_CHECKING:
-
     from governor.v1.admin_pb2 import Event
 
 # The longest is "reload_refused", and rare.
