@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
+from governor.config import Reloaded
 from governor.core.effects import Effect
 from governor.core.types import Nanos
 from governor.driver import Driver
@@ -161,6 +162,12 @@ class Chronicle:
         self._tell((entry,))
         for listener in self.act_listeners:
             listener(entry)
+
+    def reloaded(self, outcome: Reloaded) -> None:
+        """The config was read anew, on the word of whoever asked for it; it names each resource that is another now."""
+        what = What.RELOAD_REFUSED if outcome.problems else What.RELOADED
+        touched = (*outcome.added, *outcome.changed, *outcome.removed)
+        self.act(what, touched, outcome.told, ", ".join(outcome.by))
 
     async def close(self, patience: float) -> None:
         """Tell everybody that the daemon ends, and nothing after that. Readers have ``patience`` seconds to read it."""

@@ -130,7 +130,7 @@ class Daemon:
             self._begin_audit(chronicle, stack)
             stack.push_async_callback(self._journal.close)
             self._reloader = Reloader(driver, metrics, self._notifier, config, self._path, os.environ)
-            self._reloader.observers.append(partial(_chronicle, chronicle))
+            self._reloader.observers.append(chronicle.reloaded)
             stack.push_async_callback(self._reloader.close)
             if self._path is not None:
                 reloader = self._reloader
@@ -162,7 +162,8 @@ class Daemon:
             self._announce(server, http)
             self._announce_restart(restarted)
             self._begin_to_serve(server)
-            chronicle.act(What.STARTED, detail=f"governor {__version__}, pid {os.getpid()}")
+            kept = f"; {count(restarted.leases, 'lease')} of before" if restarted.leases else ""
+            chronicle.act(What.STARTED, detail=f"governor {__version__}, pid {os.getpid()}{kept}")
             garbage.settle()
             await self._stop.wait()
             self._ready = False
@@ -364,12 +365,6 @@ def _promised(config: Config) -> Nanos:
     """How much longer leases surely live if this daemon dies: clients rely on it, so the next one keeps it."""
     lasting = config.durability is not Durability.NONE and config.on_store_error is OnStoreError.REFUSE
     return config.restart_grace if lasting else 0
-
-
-def _chronicle(chronicle: Chronicle, outcome: Reloaded) -> None:
-    what = What.RELOAD_REFUSED if outcome.problems else What.RELOADED
-    touched = (*outcome.added, *outcome.changed, *outcome.removed)
-    chronicle.act(what, touched, outcome.told, ", ".join(outcome.by))
 
 
 def _tell_pause(length: Nanos) -> None:

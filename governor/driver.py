@@ -1,7 +1,7 @@
 """Driver: the only place where asyncio meets the engine.
 
-It knows which caller waits for which ticket, and keeps one timer for whatever is due next. It must never decide
-anything about permits. In one sentence: every caller that waits has a ticket in line, and every ticket in line a
+It knows which caller waits for which ticket, and which event a call is. It must never decide anything about permits.
+In one sentence: every caller that waits has a ticket in line, and every ticket in line a
 caller that waits.
 
 Each call is one synchronous step of the engine. A call that is answered at once never gives up the event loop, so
@@ -10,9 +10,9 @@ nothing can come between the decision and its answer; one that waits is woken by
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from governor.clock import Clock, Timer
+from governor.clock import Clock
 from governor.core.effects import (
     Denied,
     Effect,
@@ -35,8 +35,6 @@ from governor.core.events import (
     Acquire,
     Disconnect,
     Drain,
-    Event,
-    Pause,
     Quarantine,
     Readmit,
     Reconfigure,
@@ -50,69 +48,28 @@ from governor.core.events import (
     SetOverride,
     SetStanding,
     Steer,
-    Wake,
 )
 from governor.core.limit import LimitSpec
 from governor.core.resource import Remembered, ResourceSpec
-from governor.core.types import MILLISECOND, SECOND, Claim, LeaseId, Nanos, Outcome, Standing, TicketId
-from governor.looks import Looks
+from governor.core.types import Claim, LeaseId, Nanos, Outcome, Standing, TicketId
+from governor.steps import Answer, Steps
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from governor.core.snapshot import Held, Past
 
-Answer = Granted | Denied
-
-# While anything is lent, how often the driver wakes only to know that it does; the first time soon, so that a daemon
-# that dies often gets on, too. By this it can tell a pause: nothing is late by so much but in a process that stood.
-BEAT: Final[Nanos] = SECOND
-FIRST_BEAT: Final[Nanos] = 250 * MILLISECOND
-PAUSED: Final[Nanos] = 250 * MILLISECOND
-# The same for a start, in which one step may be long, and comes when the one before it is done: from step to step.
-STARTS: Final[Nanos] = 2 * SECOND
-_NEVER: Final[Nanos] = 1 << 63
+__all__ = ["Answer", "Driver"]
 
 
-class Driver(Looks):
-    """An engine with a clock and callers.
-
-    ``observers`` are called with the effects of each step, before any caller goes on; ``lag_observers`` with how
-    many nanoseconds after its instant the timer came; ``pause_observers`` with how long nothing ran at all;
-    ``beat_observers`` every second while anything is lent, and once more. They must be quick and must not raise.
-
-    ``commit``: whoever is about to tell somebody what has happened calls this first. False, or an awaitable of that:
-    what was granted since could not be put on record, and has been taken back. ``unrecorded``: whether that would
-    take a transaction, here and now. ``gathering``: somebody will call it within milliseconds, so that what nobody is
-    about to be told of may wait until then.
-
-    ``turn`` is called before the first step at or after ``turn_at``, and says when the next time is.
-    """
+class Driver(Steps):
+    """An engine with callers: what may be asked of it, each a step."""
 
     def __init__(self, engine: Engine, clock: Clock, *, beating: bool = True) -> None:
-        """``beating``: or else only from `begin_to_beat` on; a start that takes its time is no pause until `STARTS`."""
-        super().__init__(engine, clock)
-        self._beating = beating
-        self._callers: dict[TicketId, Callable[[Answer], None]] = {}
+        """As `Steps`."""
+        super().__init__(engine, clock, beating=beating)
         self._last_ticket = 0
-        self._timer: Timer | None = None
-        self._timer_at: Nanos = 0
-        # The instant of the last step: what it granted has its whole length left by then.
-        self.stepped_at: Nanos = 0
-        self.observers: list[Callable[[Sequence[Effect]], None]] = []
-        self.lag_observers: list[Callable[[Nanos], None]] = []
-        self.pause_observers: list[Callable[[Nanos], None]] = []
-        self.beat_observers: list[Callable[[], None]] = []
-        self.commit: Callable[[], bool | Awaitable[bool]] = _nothing_to_write
-        self.unrecorded: Callable[[], bool] = _all_is_written
-        self.gathering = False
         self._unwritable: set[str] = set()
-        self.turn: Callable[[Nanos], Nanos] = _never
-        self.turn_at: Nanos = _NEVER
-        self._beat: Timer | None = None
-        self._beat_at: Nanos = 0
-        # An instant by which there was a sign of life, unless nothing ran.
-        self._late_at: Nanos = _NEVER
 
     def ask(
         self,
@@ -127,10 +84,43 @@ class Driver(Looks):
         """Ask. Whoever is `Queued` must, before giving up the event loop, say with `tell` who waits for the answer."""
         self._last_ticket += 1
         ticket = TicketId(self._last_ticket)
-        for effect in self._step(Acquire(ticket, claims, client, wait, lease, request_id, labels)):
-            if isinstance(effect, (Granted, Denied, Queued)) and effect.ticket == ticket:
-                return effect
-        raise AssertionError("the engine did not answer an ask")
+        return _answer_to(ticket, self._step(Acquire(ticket, claims, client, wait, lease, request_id, labels)))
+
+    def ask_alike(
+        self,
+        request_ids: "Iterator[str]",
+        claims: tuple[Claim, ...],
+        client: str,
+        wait: Nanos | None,
+        lease: Nanos | None,
+        labels: tuple[tuple[str, str], ...],
+    ) -> list[Granted | Denied | Queued]:
+        """`ask` with one id after the other, at one instant, up to one that is `Queued`; the answers so far.
+
+        What follows from a step, such as that its observers are called, follows once for all of them.
+        """
+        now = self._look_at_clock()
+        handle, ticket = self._engine.handle, self._last_ticket
+        effects: list[Effect] = []
+        answers: list[Granted | Denied | Queued] = []
+        try:
+            for request_id in request_ids:
+                ticket += 1
+                happened = handle(
+                    Acquire(ticket, claims, client, wait, lease, request_id, labels),  # type: ignore[arg-type]
+                    now=now,
+                )
+                effects += happened
+                answer = happened[0]
+                if not (isinstance(answer, Granted) and answer.ticket == ticket):  # as a rule it is that alone
+                    answer = _answer_to(ticket, happened)
+                answers.append(answer)
+                if isinstance(answer, Queued):
+                    break
+        finally:
+            self._last_ticket = ticket
+            self._follow(effects, now)
+        return answers
 
     def tell(self, ticket: TicketId, caller: "Callable[[Answer], None]") -> None:
         """``caller`` is called with the answer to this ticket, in the step that makes it; it must not raise."""
@@ -206,12 +196,6 @@ class Driver(Looks):
                 return effect
         raise AssertionError("the engine did not answer a restoration")
 
-    def catch_turn(self) -> None:
-        """Have ``turn`` called if its instant is over, though no step has come since."""
-        now = self._clock.now()
-        if now >= self.turn_at:
-            self.turn_at = self.turn(now)
-
     # --- operators ------------------------------------------------------------------------------------------
 
     def revoke(self, leases: tuple[LeaseId, ...]) -> tuple[LeaseResult, ...]:
@@ -247,123 +231,12 @@ class Driver(Looks):
                 return effect
         raise AssertionError("the engine did not answer an order")
 
-    # --- steps ----------------------------------------------------------------------------------------------
 
-    def close(self) -> None:
-        """Stop the timers. Nothing ends on its own any more."""
-        for timer in (self._timer, self._beat):
-            if timer is not None:
-                timer.cancel()
-        self._timer = self._beat = None
-        self._late_at = _NEVER
-
-    def _step(self, event: Event) -> list[Effect]:
-        """One step of the engine, and all that follows from it but the answer to whoever called."""
-        now = self._clock.now()
-        if now > self._late_at:
-            self._paused(now)
-        self.stepped_at = now
-        if now >= self.turn_at:
-            self.turn_at = self.turn(now)
-        effects = self._do(event, now)
-        if not self._beating:
-            # Nobody can be heard yet: leases must not end because a start stood still, or is endless.
-            self._late_at = now + STARTS
-        return effects
-
-    def _do(self, event: Event, now: Nanos) -> list[Effect]:
-        effects = self._engine.handle(event, now=now)
-        if self._callers:
-            for effect in effects:
-                if isinstance(effect, (Granted, Denied)):
-                    caller = self._callers.pop(effect.ticket, None)
-                    if caller is not None:
-                        caller(effect)
-        self._arm()
-        if self._beat is None and self._beating and self._engine.live_leases:
-            self._beat_in(FIRST_BEAT, now)
-        # Last, so that a fault in one of them leaves no caller hanging; callers go on only after this step anyway.
-        for observe in self.observers:
-            observe(effects)
-        return effects
-
-    def _arm(self) -> None:
-        """Have the timer come no later than the next thing is due.
-
-        A timer that would come too early is left alone: it costs one idle turn, while moving it would cost every
-        call that takes and returns a lease.
-        """
-        if self._timer is not None and not self._engine.due_before(self._timer_at):
-            return
-        due = self._engine.next_deadline()
-        if due is None or (self._timer is not None and self._timer_at <= due):
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_at = due
-        self._timer = self._clock.call_at(due, self._on_timer)
-
-    def _on_timer(self) -> None:
-        self._timer = None
-        lag = self._clock.now() - self._timer_at
-        for observe in self.lag_observers:
-            observe(max(0, lag))
-        self._step(Wake())
-
-    # --- the heartbeat --------------------------------------------------------------------------------------
-
-    def begin_to_beat(self) -> None:
-        """From now on the driver is meant to run at any time."""
-        now = self._clock.now()
-        if now > self._late_at:
-            self._paused(now)
-        self.stepped_at, self._late_at = now, _NEVER
-        self._beating = True
-        if self._beat is None and self._engine.live_leases:
-            self._beat_in(FIRST_BEAT, now)
-
-    def _beat_in(self, length: Nanos, now: Nanos) -> None:
-        if self._beat is not None:
-            # What a beat brought about, such as a write that failed, was a step that began to beat anew.
-            self._beat.cancel()
-        self._beat_at = now + length
-        self._late_at = self._beat_at + PAUSED
-        self._beat = self._clock.call_at(self._beat_at, self._on_beat)
-
-    def _on_beat(self) -> None:
-        now = self._clock.now()
-        if now > self._late_at:
-            self._paused(now)
-        self.stepped_at = now
-        self._beat, self._late_at = None, _NEVER
-        for observe in self.beat_observers:
-            observe()
-        if self._engine.live_leases:
-            # By a fresh look: what the observers did meanwhile, such as to write, was no pause.
-            self._beat_in(BEAT, self._clock.now())
-
-    def _paused(self, now: Nanos) -> None:
-        """Nothing ran since the last step or beat: leases live as much longer, and what has arrived is heard first."""
-        # Whoever is granted something meanwhile has it from now on.
-        length, self.stepped_at = now - self.stepped_at, now
-        self._late_at = _NEVER
-        self._do(Pause(length), now)
-        # With very many leases that itself takes so long that it would count as the next one.
-        self._late_at = max(self._beat_at, self._clock.now()) + PAUSED
-        for observe in self.pause_observers:
-            observe(length)
-
-
-def _nothing_to_write() -> bool:
-    return True
-
-
-def _never(_now: Nanos) -> Nanos:
-    return _NEVER
-
-
-def _all_is_written() -> bool:
-    return False
+def _answer_to(ticket: int, effects: "Sequence[Effect]") -> Granted | Denied | Queued:
+    for effect in effects:
+        if isinstance(effect, (Granted, Denied, Queued)) and effect.ticket == ticket:
+            return effect
+    raise AssertionError("the engine did not answer an ask")
 
 
 def _settle(caller: "asyncio.Future[Answer]", answer: Answer) -> None:

@@ -1,117 +1,45 @@
 """Session: one client process, what it holds and what it waits for.
 
-It knows whose a lease is, and what becomes of it when its client is gone. It must never know how a client is
+It knows what a client may want, and what becomes of it all when that client is gone. It must never know how a client is
 reached, nor decide anything about permits. In one sentence: a lease is of one session or of none, and an ask that
 waits is of one that can be told.
 
 Everything here is synchronous, so nothing comes between two moves of one message.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final
 
-from governor.core.effects import Denied, Granted, LeaseEnded, LeaseResult, LeaseState, Queued
-from governor.core.types import Claim, Denial, Ended, LeaseId, Nanos, Outcome, Reason, TicketId
-from governor.driver import Answer, Driver
-from governor.pace import Pace
+from governor.belongings import Belongings, Hello, Shared
+from governor.core.effects import Denied, Granted, LeaseResult, LeaseState, Queued
+from governor.core.types import Claim, Denial, LeaseId, Nanos, Outcome, Reason, TicketId
+from governor.driver import Answer
 from governor.voice import Voice
 
 # How many asks of one session may wait. A program with more than that has lost count.
 MAX_WAITING: Final = 10_000
-# How many characters of its id are a session's name.
-NAME: Final = 8
-# Of one step of the engine when leases are renewed.
-_RENEWED_AT_ONCE: Final = 1000
 
 _RELEASED: Final = LeaseState.RELEASED
 _NO_TICKET: Final = TicketId(0)
 
-# What a session knows of its lease: the op that it was asked for with (0: it was not, but adopted), the ticket of that
-# ask, and for how long a keep-alive is known to make it last.
-_Held = tuple[int, TicketId, Nanos]
 
-
-@dataclass(slots=True, frozen=True)
-class Hello:
-    """Who a client says it is, and what it believes to have."""
-
-    client: str
-    instance: str
-    pid: int = 0
-    host: str = ""
-    labels: tuple[tuple[str, str], ...] = ()
-    resume: str = ""
-    held: tuple[LeaseId, ...] = ()
-
-
-@dataclass(slots=True, frozen=True)
-class Shared:
-    """What the sessions of one daemon have in common.
-
-    ``owners``: whose each lease is that is anybody's. ``forget`` is called by one that has nothing left, and nobody
-    to tell.
-    """
-
-    driver: Driver
-    pace: Pace
-    owners: "dict[LeaseId, Session]"
-    forget: "Callable[[Session], None]"
-
-
-class Session:
+class Session(Belongings):
     """One client process: what it holds and what it waits for. ``voice`` is None while it is away.
 
     ``since``: the instant at which it began, came back, or went away.
     """
 
-    __slots__ = (
-        "_driver",
-        "_former",
-        "_leases",
-        "_owners",
-        "_prefix",
-        "_shared",
-        "_unclaimed",
-        "_waiting",
-        "client",
-        "host",
-        "id",
-        "instance",
-        "labels",
-        "pid",
-        "since",
-        "voice",
-    )
+    __slots__ = ("_former", "_prefix", "_waiting", "since")
 
     def __init__(self, shared: Shared, session_id: str, hello: Hello) -> None:
-        self._shared = shared
-        self._driver = shared.driver
-        self._owners = shared.owners
-        self.id = session_id
-        self.client, self.instance = hello.client, hello.instance
-        self.pid, self.host, self.labels = hello.pid, hello.host, hello.labels
-        self.voice: Voice | None = None
+        super().__init__(shared, session_id, hello)
         self.since = shared.driver.now()
         self._prefix = f"{hello.instance}/"
-        self._leases: dict[LeaseId, _Held] = {}
         # Of each op that waits: its ticket, and what it waits for.
         self._waiting: dict[int, tuple[TicketId, tuple[Claim, ...]]] = {}
-        # Only while the first message of a resumed session is done: what nobody has spoken of yet, and the places of
-        # asks that may be repeated.
-        self._unclaimed: set[LeaseId] = set()
+        # Only while the first message of a resumed session is done: the places of asks that may be repeated.
         self._former: list[TicketId] = []
-
-    @property
-    def name(self) -> str:
-        """What others may call it by: enough of its id to tell it from all others, too little to resume it."""
-        return self.id[:NAME]
-
-    @property
-    def leases(self) -> Collection[LeaseId]:
-        """What it holds."""
-        return self._leases.keys()
 
     @property
     def waiters(self) -> int:
@@ -203,9 +131,39 @@ class Session:
         if len(self._waiting) >= MAX_WAITING:
             self.voice.crowded(op)
             return
+        request_id = self._prefix + str(op)
         answer = self._driver.ask(
-            claims, client=self.client, wait=wait, lease=lease, request_id=self._prefix + str(op), labels=labels
+            claims, client=self.client, wait=wait, lease=lease, request_id=request_id, labels=labels
         )
+        self._answer(op, claims, answer)
+
+    def acquire_alike(
+        self,
+        ops: Sequence[int],
+        claims: tuple[Claim, ...],
+        wait: Nanos | None,
+        lease: Nanos | None,
+        labels: tuple[tuple[str, str], ...],
+    ) -> None:
+        """The same ask once for each op, as if one after the other."""
+        waiting = self._waiting
+        if len(waiting) + len(ops) > MAX_WAITING or len(set(ops)) < len(ops) or not waiting.keys().isdisjoint(ops):
+            for op in ops:
+                self.acquire(op, claims, wait, lease, labels)
+            return
+        prefix = self._prefix
+        request_ids = iter([prefix + str(op) for op in ops])
+        done = 0
+        while done < len(ops):
+            answers = self._driver.ask_alike(request_ids, claims, self.client, wait, lease, labels)
+            told = ops[done : done + len(answers)]
+            done += len(answers)
+            if not self._hold_all(told, answers):
+                for op, answer in zip(told, answers, strict=True):
+                    self._answer(op, claims, answer)
+
+    def _answer(self, op: int, claims: tuple[Claim, ...], answer: Granted | Denied | Queued) -> None:
+        assert self.voice is not None, "somebody is answered who is not there"
         if isinstance(answer, Granted):
             if answer.repeated and answer.deadline is not None:
                 self._again(op, answer)
@@ -299,15 +257,6 @@ class Session:
 
     # --- what happens to it ---------------------------------------------------------------------------------
 
-    def lost(self, ended: LeaseEnded) -> None:
-        """A lease of its own has ended, and not by its doing."""
-        self._leases.pop(ended.lease, None)
-        self._unclaimed.discard(ended.lease)
-        if self.voice is not None:
-            self.voice.ended(LeaseResult(ended.lease, LeaseState.ENDED, ended=Ended(ended.reason, 0)))
-        elif not self._leases:
-            self._shared.forget(self)
-
     def _answered(self, op: int, answer: Answer) -> None:
         """An ask that waited has its answer. In a step of the engine, so nothing may be asked of it here."""
         known = self._waiting.get(op)
@@ -347,55 +296,24 @@ class Session:
         self._own(granted.lease, op, granted.ticket, length)
         self.voice.granted(op, granted, length)
 
+    def _hold_all(self, ops: Sequence[int], answers: Sequence[Granted | Denied | Queued]) -> bool:
+        """As `_hold`, if each of these asks that are alike was granted just now, and something lent; whether so."""
+        assert self.voice is not None, "somebody is granted something who is not there"
+        granted: list[Granted] = []
+        for answer in answers:
+            if not isinstance(answer, Granted) or answer.repeated or answer.deadline is None:
+                return False
+            granted.append(answer)
+        held, owners = self._leases, self._owners
+        assert granted[0].deadline is not None, "nothing was lent"
+        length = granted[0].deadline - self._driver.stepped_at
+        for op, each in zip(ops, granted, strict=True):
+            held[each.lease] = (op, each.ticket, length)
+            owners[each.lease] = self
+        self.voice.all_granted(ops, granted, length)
+        return True
+
     def _queued(self, op: int, claims: tuple[Claim, ...], ahead: int, not_before: Nanos) -> None:
         assert self.voice is not None, "somebody stands in line who is not there"
         at_least = not_before - self._driver.stepped_at
         self.voice.queued(op, ahead, self._shared.pace.expected(claims, ahead, at_least))
-
-    # --- whose a lease is -----------------------------------------------------------------------------------
-
-    def _may_claim(self, lease: LeaseId) -> bool:
-        """Whether a lease that its client says to hold can be its own.
-
-        One that does not live may be, too: what has become of it is what is answered.
-        """
-        owner = self._owners.get(lease)
-        if owner is not None:
-            return owner is self or (owner.voice is None and owner.client == self.client)
-        held = self._driver.held(lease)
-        return held is None or held.client == self.client
-
-    def _own(self, lease: LeaseId, op: int, ticket: TicketId, length: Nanos) -> None:
-        self._leases[lease] = (op, ticket, length)
-        self._owners[lease] = self
-
-    def _take(self, lease: LeaseId) -> _Held | None:
-        """It is nobody's now; what its session knew of it, which is told if it is another that can be told."""
-        owner = self._owners.get(lease)
-        return None if owner is None else owner.let_go(lease, by=self)
-
-    def let_go(self, lease: LeaseId, by: "Session | None" = None) -> _Held | None:
-        """It is nobody's now; what was known of it. When another takes it, its client is told that it is gone."""
-        held = self._leases.pop(lease, None)
-        if held is None:
-            return None
-        del self._owners[lease]
-        self._unclaimed.discard(lease)
-        if by not in (None, self):
-            if self.voice is not None:
-                self.voice.ended(LeaseResult(lease, LeaseState.UNKNOWN))
-            elif not self._leases:
-                self._shared.forget(self)
-        return held
-
-    def _disown(self, leases: Iterable[LeaseId]) -> None:
-        """Those of these that are its own are nobody's: what now becomes of them is its own doing."""
-        held, owners = self._leases, self._owners
-        for lease in leases:
-            if held.pop(lease, None) is not None:
-                del owners[lease]
-
-    def _renew(self, leases: Sequence[LeaseId]) -> Iterator[LeaseResult]:
-        """Renew any number, some in each step; each result is from the last step, so what it says still holds."""
-        for start in range(0, len(leases), _RENEWED_AT_ONCE):
-            yield from self._driver.renew(tuple(leases[start : start + _RENEWED_AT_ONCE]))

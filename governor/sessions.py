@@ -7,11 +7,12 @@ what one of them is told about anything but the end of its leases.
 import secrets
 from collections.abc import Callable, Sequence
 
+from governor.belongings import NAME, Belongings, Hello, Shared
 from governor.core.effects import Effect, Granted, LeaseEnded, Reconfigured
 from governor.core.types import Claim, LeaseId, Nanos
 from governor.driver import Driver
 from governor.pace import Pace
-from governor.session import NAME, Hello, Session, Shared
+from governor.session import Session
 
 
 class Sessions:
@@ -23,7 +24,7 @@ class Sessions:
         self._reconfigured = reconfigured
         self._pace = Pace()
         # Whose each lease is that is anybody's.
-        self.owners: dict[LeaseId, Session] = {}
+        self.owners: dict[LeaseId, Belongings] = {}
         self._shared = Shared(driver, self._pace, self.owners, self._forget)
         self._by_name: dict[str, Session] = {}
         # The latest of each client process, by its client's name and its instance.
@@ -94,7 +95,7 @@ class Sessions:
                 self._pace.forget(effect.removed)
                 self._reconfigured()
 
-    def _forget(self, session: Session) -> None:
+    def _forget(self, session: Belongings) -> None:
         self._by_name.pop(session.name, None)
         process = (session.client, session.instance)
         if self._by_process.get(process) is session:

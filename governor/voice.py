@@ -17,6 +17,10 @@ class Voice(Protocol):
         """It has what it asked for; ``remaining`` is how long, None if nothing was lent."""
         ...
 
+    def all_granted(self, ops: Sequence[int], granted: Sequence[Granted], remaining: Nanos) -> None:
+        """As `granted`, for asks that are alike and were granted in one step."""
+        ...
+
     def refused(self, op: int, denial: Denial, *, waited: Nanos = 0, lease: LeaseId | None = None) -> None:
         """It has not, and will not."""
         ...

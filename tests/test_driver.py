@@ -2,9 +2,9 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Generic, TypeVar
 
 import pytest
@@ -23,6 +23,7 @@ from governor.core.effects import (
     SteerRefused,
 )
 from governor.core.engine import Engine
+from governor.core.events import Event
 from governor.core.kinds.pool import MemberSpec, PoolSpec
 from governor.core.kinds.rate_limit import RateLimitSpec, Window
 from governor.core.kinds.semaphore import SemaphoreSpec
@@ -1072,3 +1073,78 @@ class TestOperators:
         assert driver.readmit("db", "a") == Steered("db", changed=True, members=("a",))
         assert driver.recycle("db") == Steered("db", changed=True, members=("a",))
         assert driver.recycle("db", "b") == SteerRefused("db", SteerProblem.UNKNOWN_MEMBER)
+
+
+# --- asks that are alike ----------------------------------------------------------------------------------------
+
+
+def alike(rig: "Rig[C]", ids: "Iterator[str]", claims: tuple[Claim, ...]) -> list[Granted | Denied | Queued]:
+    """Asked by one client, each to wait as long as it may."""
+    return rig.driver.ask_alike(ids, claims, "web", None, None, ())
+
+
+async def test_asks_that_are_alike_are_answered_in_their_order_and_observed_together(rig: Idle) -> None:
+    """What is granted by the first is not there for the others; whoever counts effects misses none."""
+    steps: list[list[Effect]] = []
+    rig.driver.observers.append(lambda effects: steps.append(list(effects)))
+
+    answers = alike(rig, iter("abcd"), FOUR)
+
+    assert [type(answer) for answer in answers] == [Granted] * 4
+    assert [answer.ticket for answer in answers] == sorted(answer.ticket for answer in answers)
+    assert steps == [answers]
+    assert (await rig.acquire(FOUR, wait=0)).ticket > answers[-1].ticket
+
+
+async def test_of_asks_that_are_alike_nobody_asks_on_before_it_is_known_who_waits(rig: Idle) -> None:
+    """The first one that must wait is the last that is answered: its caller can be told of before anything happens."""
+    ids = iter("abcdefg")
+    answers = alike(rig, ids, FOUR)
+
+    assert [type(answer) for answer in answers] == [Granted] * 4 + [Queued]
+    assert list(ids) == ["f", "g"]
+
+
+async def test_who_waits_while_the_engine_is_behind_is_told_by_the_ask_that_comes_next() -> None:
+    """Each ask makes some of what is due happen, and so may one that is like the one that it grants something to."""
+    rig = Rig(FakeClock())
+    rig.engine = Engine(at_once=1)
+    rig.driver = Driver(rig.engine, rig.clock)
+    rig.driver.reserve_ids(LeaseId(1_000_000))
+    rig.driver.reconfigure((spec("one", SemaphoreSpec(1)), spec("four", SemaphoreSpec(4))))
+    for claims, length in ((FOUR, LEASE), (FOUR, LEASE), (ONE, LEASE + 1)):
+        assert isinstance(rig.driver.ask(claims, lease=length), Granted)
+    rig.clock.time += 2 * LEASE  # nothing has run since
+    rig.driver._late_at = 2**62
+    told: list[Answer] = []
+    ids = iter("abc")
+
+    for _ in ids:
+        answers = alike(rig, chain(ids), ONE)
+        for answer in answers:
+            if isinstance(answer, Queued):
+                rig.driver.tell(answer.ticket, told.append)
+        assert len(answers) <= 1
+    rig.clock.advance(1)
+
+    assert [type(answer) for answer in told] == [Granted]
+
+
+async def test_what_was_granted_before_a_fault_is_observed(rig: Idle, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it would never be on record, and never be counted."""
+    handle = rig.engine.handle
+    events: list[object] = []
+
+    def fails(event: Event, *, now: Nanos) -> list[Effect]:
+        events.append(event)
+        if len(events) == 3:
+            raise ZeroDivisionError
+        return handle(event, now=now)
+
+    monkeypatch.setattr(Engine, "handle", lambda _, event, *, now: fails(event, now=now))
+    rig.effects.clear()
+    with pytest.raises(ZeroDivisionError):
+        alike(rig, iter("abcd"), FOUR)
+
+    assert [type(effect) for effect in rig.effects] == [Granted] * 2
+    assert isinstance(rig.driver.ask(FOUR, wait=0), Granted), "a ticket is used once"

@@ -133,7 +133,9 @@ class Audit:
             if not self._dropping:
                 _LOG.error("audit file %s: takes lines too slowly: some are dropped, and counted", self._asked.file)
         self._dropping = bool(dropped)
-        self._look()
+        if self._blocks:
+            # Not here: whoever calls is about to tell what has been granted so far, and nothing more may be by then.
+            self._loop.call_soon(self._look)
 
     # --- waiting for it -------------------------------------------------------------------------------------
 
@@ -160,7 +162,7 @@ class Audit:
         else:
             waiting.append((writer.put, self._loop.create_future()))
         written = waiting[-1][1]
-        self._look()
+        self._let_go()
         # Whoever waits may be cancelled, and others wait for the same.
         return asyncio.shield(written)
 
@@ -172,16 +174,19 @@ class Audit:
 
     def _look(self) -> None:
         """Whoever has waited long enough goes on; whether anything may be granted."""
-        if not self._blocks:
-            return
-        writer, waiting = self._writer, self._waiting
-        broken = bool(writer.problem)
-        while waiting and (broken or waiting[0][0] <= writer.written):
-            waiting.pop(0)[1].set_result(not broken)
+        self._let_go()
+        writer = self._writer
         # Half of the room is for what still comes of what has been granted.
-        holds = broken or writer.waiting > self._most // (4 if self._holding else 2)
+        holds = bool(writer.problem) or writer.waiting > self._most // (4 if self._holding else 2)
         if holds is not self._holding:
             self._holding = holds
             assert self._driver is not None
             self._driver.set_writable(not holds, by="audit")
             self.changed()
+
+    def _let_go(self) -> None:
+        """Those whose lines are written, or all when it cannot be."""
+        writer, waiting = self._writer, self._waiting
+        broken = bool(writer.problem)
+        while waiting and (broken or waiting[0][0] <= writer.written):
+            waiting.pop(0)[1].set_result(not broken)

@@ -9,7 +9,7 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar, cast
+from typing import Any, Final, ParamSpec, Self, TypeVar, cast
 
 from governor.client.asks import Ask, OnQueued
 from governor.client.errors import NotGranted, Unavailable, UsageError
@@ -70,7 +70,7 @@ class AsyncClient:
         ``on_loss``: called with the lease, in the event loop, when it is lost; ``"cancel"`` cancels the task that
         acquired it, and leaving the block raises `LeaseLost`. ``on_queued``: called in the event loop, too.
         """
-        ask = self._settings.ask(claims, permits, wait=wait, lease=lease, labels=labels)
+        ask = self._settings.ask(claims, permits, wait, lease, labels)
         ask.on_queued = on_queued
         return Acquiring(self._settings, ask, on_loss)
 
@@ -201,24 +201,39 @@ class Acquiring:
             link.give_up(ask)
             raise
         if isinstance(answer, Held):
-            lease = AsyncLease(link, answer)
+            self._lease = lease = AsyncLease(link, answer)
             if self._on_loss is not None:
                 lease.watch(loop, asyncio.current_task(loop), self._on_loss)
             return lease
         if isinstance(answer, Unavailable) and ask.fail_open:
             settings.let_through(answer)
-            return AsyncLease(link, None)
+            self._lease = AsyncLease(link, None)
+            return self._lease
         raise answer
 
-    async def __aenter__(self) -> AsyncLease:
-        self._lease = await self
-        return self._lease
+    # Not coroutines, of which two would be made for each block: what is awaited is at hand.
 
-    async def __aexit__(
+    def __aenter__(self) -> Self:
+        return self
+
+    def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    ) -> "_Done":
         assert self._lease is not None
         self._lease.leave(error)
+        return _DONE
+
+
+class _Done:
+    """Something to await that has been done."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return cast("Generator[Any, None, None]", iter(()))
+
+
+_DONE: Final = _Done()
 
 
 def _rebuild(kind: type[AsyncClient], arguments: Mapping[str, object]) -> AsyncClient:

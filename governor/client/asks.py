@@ -93,7 +93,7 @@ class Ask:
     def __post_init__(self) -> None:
         wait = self.shape.wait
         if wait is not None:
-            self.deadline = self.asked_at + max(wait, LEAST)
+            self.deadline = self.asked_at + (max(LEAST, wait))  # `max` is a call, for each ask
         else:
             self.deadline = None if self.patient else self.asked_at + PATIENCE
 

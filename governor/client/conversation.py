@@ -16,11 +16,12 @@ from google.protobuf.message import DecodeError
 
 from governor.client.asks import SECOND, Ask
 from governor.client.cancels import Cancels
-from governor.client.errors import GovernorError, LeaseLost, NotGranted, Unavailable
-from governor.client.grants import Grants, Unopened
+from governor.client.errors import GovernorError, LeaseLost, Unavailable
+from governor.client.grants import Grants, Terms, Unopened
 from governor.client.held import Held, State
 from governor.client.keeping import NEVER, Keeping
 from governor.client.patience import Patience
+from governor.client.refusals import not_granted
 from governor.client.unsaid import Unsaid
 from governor.process import Process
 from governor.v1 import governor_pb2 as pb
@@ -31,9 +32,7 @@ PROBE: Final = SECOND
 # Nothing at all for so long: this connection is given up.
 SILENCE: Final = 8 * SECOND
 _PLACES: Final = SECOND
-# The statuses of a refusal that no repetition changes: INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED, OUT_OF_RANGE,
-# UNAUTHENTICATED. Of an adoption, NOT_FOUND and FAILED_PRECONDITION say that the lease is no more.
-_FOR_GOOD: Final = frozenset({3, 5, 7, 11, 16})
+# Statuses that say of an adoption that the lease is no more: NOT_FOUND and FAILED_PRECONDITION.
 _NO_MORE: Final = frozenset({5, 9})
 
 Answer = Held | GovernorError
@@ -49,7 +48,7 @@ class Conversation:
     def __init__(
         self, *, client: str, pid: int, host: str, instance: str, labels: Mapping[str, str], address: str
     ) -> None:
-        self._hello = pb.Hello(client=client, pid=pid, host=host, instance=instance, labels=dict(labels))
+        self._hello = pb.Hello(client=client, pid=pid, host=host, instance=instance, labels=dict(labels), alike=True)
         self._address = address
         self._patience = Patience(address)
         self._owner = pid
@@ -64,8 +63,8 @@ class Conversation:
         self._grants = Grants()
         # Who welcomed us last, as far as it told.
         self.process: Process | None = None
-        self._open = False
-        self._welcome = False
+        # Whether there is a stream; whether its daemon has greeted us, and reads asks that are told together.
+        self._open = self._welcome = self._reads_alike = False
         # Whether anything has come over this connection.
         self._mute = True
         self._sent = self._handled = 0
@@ -127,7 +126,7 @@ class Conversation:
     def connected(self, now: int) -> None:
         """A stream is open, and nothing was said on it yet."""
         self._open = self._mute = True
-        self._welcome = False
+        self._welcome = self._reads_alike = False
         self._sent = self._handled = 0
         self._sent_at.clear()
         self._began_at = now
@@ -187,7 +186,7 @@ class Conversation:
             parts.append(pb.SessionRequest(hello=self._hello).SerializeToString())
         self._cancels.say(parts, self._sent)
         self.keeping.say(parts, self._sent, now)
-        self._unsaid.say(parts, self._sent, now)
+        self._unsaid.say(parts, self._sent, now, alike=self._reads_alike)
         if places:
             parts.append(pb.SessionRequest(places=places).SerializeToString())
         return b"".join(parts)
@@ -225,8 +224,7 @@ class Conversation:
     def hear(self, message: bytes, now: int) -> None:
         """Take in one message. Raises ValueError when it is none."""
         try:
-            said = Unopened.FromString(message)
-            self._hear(said, now)
+            self._hear(Unopened.FromString(message), now)
         except DecodeError as error:
             raise ValueError("not a SessionResponse") from error
 
@@ -242,9 +240,12 @@ class Conversation:
             told = said.welcome.process if said.welcome.HasField("process") else None
             self.process = told and Process(told.boot, told.pid_namespace, told.pid, told.started)
             self._patience.trouble = ""
+            self._reads_alike = said.welcome.alike
             self.keeping.welcomed(said.welcome)
         for granted in said.grants:
             self._granted(granted, now)
+        for alike in said.alike:
+            self._granted_alike(alike, now)
         for refusal in said.refusals:
             self._refused(refusal, now)
         for place in said.queued:
@@ -266,20 +267,31 @@ class Conversation:
     def _granted(self, granted: pb.SessionGrant, now: int) -> None:
         # What is unopened of it is bytes, whatever its type says.
         lease_id, terms = self._grants.read(cast("bytes", granted.lease))
-        ask = self._asks.pop(granted.op, None)
+        self._hold(granted.op, lease_id, terms, self.keeping.outlives(granted), now)
+
+    def _granted_alike(self, granted: pb.SessionGrants, now: int) -> None:
+        ops, leases, grant = list(granted.ops), list(granted.lease_ids), granted.grant
+        if len(ops) != len(leases):
+            raise ValueError("not a SessionResponse: grants that do not have a lease each")
+        terms, outlives = self._grants.read_alike(cast("bytes", grant.lease)), self.keeping.outlives(grant)
+        for op, lease_id in zip(ops, leases, strict=True):
+            self._hold(op, lease_id, terms, outlives, now)
+
+    def _hold(self, op: int, lease_id: int, terms: Terms, outlives: int | None, now: int) -> None:
+        ask = self._asks.pop(op, None)
         if ask is None:
             return  # given up meanwhile; the daemon takes it back when it reads so
         if ask.sent_at > self._known_at:
             self.knew_us(ask.sent_at)
         length, waited = terms.length, terms.waited
         claims = terms.claims if ask.adopt else ask.shape.claims
-        outlives = self.keeping.outlives(granted)
-        ask.held = held = Held(lease_id, claims, terms.members, length, waited, 0, outlives, self._owner)
+        # It came into line after it was sent, so this is no later than the grant, however late we hear of it. Of one
+        # that was sent twice we do not know since when it waited: a keep-alive makes its deadline firm.
+        firm = not (waited and ask.repeated)
+        since = ask.sent_at + waited if firm else now
+        held = Held(lease_id, claims, terms.members, length, waited, since + terms.lasts, outlives, self._owner)
+        ask.held = held
         if length is not None:
-            # It came into line after it was sent, so this is no later than the grant, however late we hear of it. Of
-            # one that was sent twice we do not know since when it waited: a keep-alive makes its deadline firm.
-            firm = not (waited and ask.repeated)
-            since = ask.sent_at + waited if firm else now
             self.keeping.hold(held, length, since=since, firm=firm, heard_at=self._assured_at, now=now)
         self.answers.append((ask, held))
 
@@ -301,15 +313,7 @@ class Conversation:
             ask.broke_at, ask.message = 0, 0
             self.ask(ask, now)
             return
-        retry_after = refusal.retry_after.ToNanoseconds() / SECOND if refusal.HasField("retry_after") else None
-        error = NotGranted(
-            refusal.message,
-            reason=refusal.reason.lower(),
-            resource=refusal.resource,
-            retry_after=retry_after,
-            never=refusal.code in _FOR_GOOD,
-        )
-        self.answers.append((ask, error))
+        self.answers.append((ask, not_granted(refusal)))
 
     def _queued(self, place: pb.SessionPlace) -> None:
         ask = self._asks.get(place.op)

@@ -3,11 +3,11 @@
 It knows how a lease is on the wire. It must never know who asked for it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from governor.client.asks import SECOND, Claims
-from governor.client.held import Member
+from governor.client.held import Member, safe
 from governor.unopened import leading, unopened
 from governor.v1 import governor_pb2 as pb
 
@@ -21,12 +21,19 @@ MAX_BYTES: Final = 512
 
 @dataclass(slots=True, frozen=True)
 class Terms:
-    """All of a lease but its id. ``length`` is None when nothing was lent. Lengths in nanoseconds."""
+    """All of a lease but its id. ``length`` is None when nothing was lent. Lengths in nanoseconds.
+
+    ``lasts``: for how much of its length it is safe to rely on.
+    """
 
     claims: Claims
     members: tuple[Member, ...]
     length: int | None
     waited: int
+    lasts: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lasts", 0 if self.length is None else safe(self.length))
 
 
 class Grants:
@@ -46,12 +53,24 @@ class Grants:
             return number, known
         lease = pb.Lease.FromString(raw)
         terms = _terms(lease)
+        if 0 < number == lease.id:
+            self._know(rest, terms)
+        return lease.id, terms
+
+    def read_alike(self, raw: bytes) -> Terms:
+        """All that is said of several leases at once, which is without an id. Raises DecodeError."""
+        terms = self._known.get(raw)
+        if terms is None:
+            terms = _terms(pb.Lease.FromString(raw))
+            self._know(raw, terms)
+        return terms
+
+    def _know(self, raw: bytes, terms: Terms) -> None:
         # A wait is hardly ever the same, and members have attributes that a program might write to.
-        if 0 < number == lease.id and not (terms.members or terms.waited) and len(rest) <= MAX_BYTES:
+        if not (terms.members or terms.waited) and len(raw) <= MAX_BYTES:
             if len(self._known) >= MAX_KNOWN:
                 self._known.clear()
-            self._known[rest] = terms
-        return lease.id, terms
+            self._known[raw] = terms
 
 
 def _terms(lease: pb.Lease) -> Terms:

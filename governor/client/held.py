@@ -95,7 +95,7 @@ class Held:
     def extend(self, since: int) -> None:
         """The daemon counts its length from ``since`` or later."""
         if self.length is not None:
-            until = _safe_until(since, self.length)
+            until = since + safe(self.length)
             self.until = until if self.spared else max(self.until, until)
             self.spared = False
 
@@ -104,7 +104,7 @@ class Held:
 
         ``grace``: how much longer, if it has not had that before.
         """
-        self.until = until if self.spared else until + _safe(grace)
+        self.until = until if self.spared else until + safe(grace)
         self.spared = True
 
     @property
@@ -120,12 +120,10 @@ class Held:
     def shorten(self, length: int, since: int) -> None:
         """It has another length from now on, counted from ``since`` or later."""
         self.length = length
-        self.until = _safe_until(since, length)
+        self.until = since + safe(length)
 
 
-def _safe_until(since: int, length: int) -> int:
-    return since + _safe(length)
-
-
-def _safe(length: int) -> int:
-    return length - min(length // _MARGIN_SHARE, _MOST_MARGIN)
+def safe(length: int) -> int:
+    """For how long of ``length`` a lease is safe to rely on."""
+    margin = length // _MARGIN_SHARE
+    return length - (min(_MOST_MARGIN, margin))

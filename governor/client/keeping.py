@@ -15,6 +15,7 @@ from governor.client.held import Held, State
 from governor.v1 import governor_pb2 as pb
 
 NEVER: Final = 1 << 62
+_HELD: Final = State.HELD
 # A daemon that does not hear of us ends our session after this long without an answer to its ping.
 NOTICED: Final = 4 * SECOND
 
@@ -75,7 +76,7 @@ class Keeping:
         """Give it back; safe in any state."""
         if self._held.get(held.id) is held:
             del self._held[held.id]
-            if held.state is State.HELD:
+            if held.state is _HELD:
                 held.state = State.RELEASED
             self._unsaid[held.id] = held
 
@@ -134,16 +135,18 @@ class Keeping:
     def say(self, parts: list[bytes], number: int, now: int) -> None:
         """Add what there is to say to the message of this number."""
         if self._unsaid:
-            given = pb.SessionRequest()
-            now_said = dict(islice(self._unsaid.items(), _MOST_SAID))
+            now_said = self._unsaid
+            if len(now_said) <= _MOST_SAID:
+                self._unsaid = {}
+            else:
+                now_said = dict(islice(now_said.items(), _MOST_SAID))
+                for lease_id in now_said:
+                    del self._unsaid[lease_id]
+            given = pb.SessionRequest(releases=[held.id for held in now_said.values() if not held.outcome])
             for held in now_said.values():
                 if held.outcome:
                     given.outcomes.add(lease_id=held.id, outcome=held.outcome)
-                else:
-                    given.releases.append(held.id)
             self._said.update(now_said)
-            for lease_id in now_said:
-                del self._unsaid[lease_id]
             parts.append(given.SerializeToString())
         if self._detached:
             detached = [lease_id for lease_id, message in self._detached.items() if not message][:_MOST_SAID]
@@ -178,8 +181,9 @@ class Keeping:
 
     def hear(self, said: pb.SessionResponse) -> None:
         """Take in what a message says of leases; its grants are told one by one, by `hold`."""
-        for lease_id in said.released:
-            self._said.pop(lease_id, None)
+        given = self._said
+        for lease_id in list(said.released):
+            given.pop(lease_id, None)
         for results in (said.results, said.ended):
             for result in results:
                 self._told(result)
@@ -195,9 +199,8 @@ class Keeping:
     def hold(self, held: Held, length: int, *, since: int, firm: bool, heard_at: int, now: int) -> None:
         """It was granted, and the daemon counts its length from ``since`` or later: for sure, if that is ``firm``.
 
-        ``heard_at``: until then at least, whoever granted it had not missed us.
+        By that it is ours ``until``. ``heard_at``: until then at least, whoever granted it had not missed us.
         """
-        held.extend(since)
         former = self._held.get(held.id)
         if former is not None:
             former.state = State.DETACHED  # adopted from ourselves

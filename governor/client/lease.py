@@ -23,6 +23,8 @@ Outcome = Literal["ok", "broken", "unknown"]
 
 # For what is done for each lease.
 _HELD: Final = State.HELD
+_RELEASED: Final = State.RELEASED
+_NOTHING_SAID: Final = pb.OUTCOME_UNSPECIFIED
 _OUTCOMES: Final = {"unknown": pb.OUTCOME_UNSPECIFIED, "ok": pb.OUTCOME_OK, "broken": pb.OUTCOME_BROKEN}
 
 
@@ -145,12 +147,12 @@ class Lease:
             return
         if held.watchers is not None:
             self._stop_watching()
-        if held.state is State.HELD and held.owner == self._link.pid:
+        if held.state is _HELD and held.owner == self._link.pid:
             held.outcome = code
             # In this order, so that one that Ctrl-C keeps from being given back is not taken for given back.
             if held.length is not None:
                 self._submit(held)
-            held.state = State.RELEASED
+            held.state = _RELEASED
 
     def detach(self) -> int:
         """Have it outlive this block and this process: nobody keeps it alive, until somebody adopts it.
@@ -199,9 +201,9 @@ class Lease:
         held = self._held
         if held is None or not self._is_lost(held):
             try:
-                self._give_back(pb.OUTCOME_UNSPECIFIED)
+                self._give_back(_NOTHING_SAID)
             except BaseException:
-                self._give_back(pb.OUTCOME_UNSPECIFIED)  # Ctrl-C came in between
+                self._give_back(_NOTHING_SAID)  # Ctrl-C came in between
                 raise
         elif error is None:
             self.check()
@@ -268,7 +270,7 @@ class AsyncLease(Lease):
         """As `Lease.leave`."""
         if self._task is not None:
             self._uncancel(self._task, error)
-        super().leave(error)
+        Lease.leave(self, error)  # `super` costs as much as a call
 
     def _uncancel(self, task: "asyncio.Task[object]", error: BaseException | None) -> None:
         self._task = None  # a loss that is noticed after the block cancels nothing any more

@@ -221,17 +221,20 @@ class Link:
         inbox, talk, connection = self.inbox, self._talk, self._connection
         if self._gathered:
             self._leave_loops()
+        hurried = False
         while inbox:
             work = inbox.popleft()
             if isinstance(work, Ask):
                 self._closing = False
-                if not work.patient:
+                if not (hurried or work.patient):
+                    hurried = True  # once for all: this is done for each ask
                     connection.dial.hurry()
                 talk.ask(work, now)
             elif isinstance(work, Held):
                 talk.keeping.release(work)
             else:
                 work(talk)
+                hurried = False
         if not connection.open and talk.busy and not self._closing and now >= connection.dial.next_try:
             connection.begin(now)
         probe, silent = talk.tick(now)

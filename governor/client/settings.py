@@ -65,21 +65,15 @@ class Settings:
         self,
         claims: str | Mapping[str, int],
         permits: int | None,
-        *,
         wait: float | None,
         lease: float | None,
         labels: Mapping[str, str] | None,
     ) -> Ask:
         """An ask, to be submitted. Raises UsageError."""
         shape = self._shape(claims, permits, wait, lease, labels)
-        away = self.unavailable
-        return Ask(
-            shape,
-            None,
-            time.monotonic_ns(),
-            patient=away == "wait" and shape.wait != 0,
-            fail_open=away == "allow",
-        )
+        ask = Ask(shape, None, time.monotonic_ns(), self.unavailable == "wait" and shape.wait != 0)
+        ask.fail_open = self.unavailable == "allow"
+        return ask
 
     def _shape(
         self,

@@ -100,7 +100,7 @@ class Client:
             >>> with gov.acquire("orders-db", wait=5) as lease:
             ...     connect(lease.member.attributes["endpoint"])
         """
-        ask = self._settings.ask(claims, permits, wait=wait, lease=lease, labels=labels)
+        ask = self._settings.ask(claims, permits, wait, lease, labels)
         return self._wait(ask, on_loss, on_queued)
 
     def try_acquire(

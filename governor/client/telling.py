@@ -66,13 +66,16 @@ def _place(ask: Ask, told: Callable[[], None]) -> None:
 
 def _answer(talk: Conversation, answers: list[tuple[Ask, Answer]]) -> None:
     by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Ask, Answer]]] = {}
-    for ask, answer in answers:
+    for told in answers:
+        ask, answer = told
         loop = ask.loop
         if loop is None:
             assert ask.settle is not None
             ask.settle(answer)
+        elif (of_loop := by_loop.get(loop)) is not None:
+            of_loop.append(told)
         else:
-            by_loop.setdefault(loop, []).append((ask, answer))
+            by_loop[loop] = [told]
     for loop, settled in by_loop.items():
         try:
             loop.call_soon_threadsafe(_settle, settled)

@@ -20,6 +20,8 @@ _MOST_ASKS: Final = 1_000
 # in one message, either would always wait for the other. A quarter more pairs a second for 64 tasks on two cores.
 _FEW_ASKS: Final = 32
 _SHARES: Final = 2
+# What an ask takes at most beside others that are alike.
+_OP_BYTES: Final = 10
 # What a program does between asking and our thread's next turn is no wait.
 _AT_ONCE: Final = SECOND // 10
 
@@ -49,35 +51,51 @@ class Unsaid(deque[Ask]):
             self.popleft()
         return bool(self)
 
-    def say(self, parts: list[bytes], number: int, now: int) -> None:
-        """Add to the parts of this session's message ``number`` what belongs into it."""
+    def say(self, parts: list[bytes], number: int, now: int, *, alike: bool) -> None:
+        """Add to the parts of this session's message ``number`` what belongs into it.
+
+        ``alike``: the daemon reads asks that are told together.
+        """
         size, said = sum([len(part) for part in parts]), 0
         # A hello brings all that is repeated: what a resumed session had and is not asked for with it is taken back.
         most = _MOST_ASKS if number == 1 else max(_FEW_ASKS, len(self) // _SHARES)
-        while self and size < _MOST_BYTES and said < min(most, _MOST_ASKS):
+        most = min(most, _MOST_ASKS)
+        # One after the other: a shape, and the ops of all that come in a row and are of that shape.
+        runs: list[tuple[_Template, list[int]]] = []
+        last: Shape | None = None
+        bytes_of_one, ops = 0, list[int]()
+        while self and size < _MOST_BYTES and said < most:
             ask = self.popleft()
             if ask.given_up:
                 continue
-            said += 1
             ask.message = number
             ask.sent_at = now
+            said += 1
             if ask.adopt:
-                part = pb.SessionRequest(adopts=[pb.SessionAdopt(op=ask.op, lease_id=ask.adopt)]).SerializeToString()
-            else:
-                message, acquire = self._template(ask, now)
-                acquire.op = ask.op
-                part = message.SerializeToString()
-            size += len(part)
-            parts.append(part)
+                parts.append(
+                    pb.SessionRequest(adopts=[pb.SessionAdopt(op=ask.op, lease_id=ask.adopt)]).SerializeToString()
+                )
+                size += len(parts[-1])
+                continue
+            shape = ask.shape
+            if shape.wait and now - ask.asked_at > _AT_ONCE:
+                # It waited here, for a connection or for a daemon that keeps up: that counts.
+                left = max(0, shape.wait - (now - ask.asked_at))
+                shape = Shape(shape.claims, left, shape.lease, shape.labels)
+            if shape is not last and shape != last:
+                template = self._template(shape) if shape is ask.shape else _template_of(shape)
+                bytes_of_one = template[0].ByteSize() + _OP_BYTES
+                last, ops = shape, []
+                runs.append((template, ops))
+            ops.append(ask.op)
+            size += bytes_of_one
+        # All of them in one way, since the daemon does those first that are told one by one.
+        together = alike and 2 * len(runs) <= said
+        for template, ops in runs:
+            parts += [_together(template, ops)] if together else _one_by_one(template, ops)
 
-    def _template(self, ask: Ask, now: int) -> _Template:
-        """A message of this ask alone, made once for all of its shape: making one costs much more than changing it."""
-        shape = ask.shape
-        if shape.wait and now - ask.asked_at > _AT_ONCE:
-            # It waited here, for a connection or for a daemon that keeps up: that counts.
-            left = max(0, shape.wait - (now - ask.asked_at))
-            message = Shape(shape.claims, left, shape.lease, shape.labels).message()
-            return message, message.acquires[0]
+    def _template(self, shape: Shape) -> _Template:
+        """A message of one such ask alone, made once for all of its shape: making one costs more than changing it."""
         last, template = self._last
         if last is shape and template is not None:
             return template
@@ -85,7 +103,26 @@ class Unsaid(deque[Ask]):
         if template is None:
             if len(self._templates) >= _MOST_SHAPES:
                 self._templates.clear()
-            message = shape.message()
-            template = self._templates[shape] = (message, message.acquires[0])
+            template = self._templates[shape] = _template_of(shape)
         self._last = shape, template
         return template
+
+
+def _template_of(shape: Shape) -> _Template:
+    message = shape.message()
+    return message, message.acquires[0]
+
+
+def _one_by_one(template: _Template, ops: list[int]) -> list[bytes]:
+    message, acquire = template
+    made = []
+    for op in ops:
+        acquire.op = op
+        made.append(message.SerializeToString())
+    return made
+
+
+def _together(template: _Template, ops: list[int]) -> bytes:
+    _, acquire = template
+    acquire.ClearField("op")
+    return pb.SessionRequest(alike=[pb.SessionAcquires(ops=ops, ask=acquire)]).SerializeToString()

@@ -223,11 +223,11 @@ class Engine(Looks):
         lending, outcome, settled = self._lending, event.outcome, event.settled
         for lease_id in event.leases:
             lease = lending.leases.live(lease_id)
-            if lease is None:
-                results.append(self._not_live(lease_id, now))
-            else:
-                lending.end(lease, _RELEASED, outcome, now, effects)
+            if lease is not None:
+                lending.end(lease, _RELEASED, outcome, now, effects, settled)
                 results.append(LeaseResult(lease_id, _STATE_RELEASED))
+                continue
+            results.append(self._not_live(lease_id, now))
             if settled:
                 lending.forget_request(lease_id)
         effects.append(Released(tuple(results)))

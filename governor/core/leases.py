@@ -165,10 +165,17 @@ class Leases:
         lease.ends_as = ends_as
         self._agenda.add(lease.id, deadline)
 
-    def finish(self, lease: Lease, reason: EndReason, now: Nanos) -> Lease | None:
+    def finish(
+        self,
+        lease: Lease,
+        reason: EndReason,
+        now: Nanos,
+        settled: bool = False,  # noqa: FBT001, FBT002 - as in Lending.end
+    ) -> Lease | None:
         """It has ended and is remembered; the one forgotten in its stead is returned, if anything stands for it.
 
-        That is a request id, or the tickets of what was spent: those of a lent one ended with it.
+        That is a request id, or the tickets of what was spent: those of a lent one ended with it. ``settled``: for this
+        one no request id stands any more.
         """
         assert lease.end is None, "I6: a lease ended twice"
         lease_id, deadline, order = lease.id, lease.deadline, self._ended_order
@@ -177,7 +184,7 @@ class Leases:
             self._agenda.drop(lease_id, deadline)
         lease.end = reason
         lease.ended_at = now
-        kept = lease if deadline is None or lease.ask.event.request_id else None
+        kept = lease if deadline is None or (lease.ask.event.request_id and not settled) else None
         self._ended[lease_id] = (reason, now, kept)
         order.append(lease_id)
         if len(order) > REMEMBERED:

@@ -95,10 +95,19 @@ class Lending:
             effects.append(Granted(ticket, lease.id, lease.grants, deadline, waited, client, repeated))
             repeated = True
 
-    def end(self, lease: Lease, reason: EndReason, outcome: Outcome | None, now: Nanos, effects: list[Effect]) -> None:
+    def end(
+        self,
+        lease: Lease,
+        reason: EndReason,
+        outcome: Outcome | None,
+        now: Nanos,
+        effects: list[Effect],
+        settled: bool = False,  # noqa: FBT001, FBT002 - by name it would cost each release a tenth of a microsecond
+    ) -> None:
         """End a live lease: what it lent has come back.
 
         Without an ``outcome`` nobody ever got to know of it: what it took is as if never taken, also what it spent.
+        ``settled``: its request id is free at once.
         """
         ask = lease.ask
         # Not strict, which costs 0.1 us: there is a grant for each want.
@@ -117,8 +126,11 @@ class Lending:
         if lease.deadline is None:
             effects.append(Refunded(lease.id, lease.grants, ask.event.client))
             return
-        self.register.end_tickets(ask)
-        if forgotten := self.leases.finish(lease, reason, now):
+        if settled:
+            self.register.forget(ask, lease)
+        else:
+            self.register.end_tickets(ask)
+        if forgotten := self.leases.finish(lease, reason, now, settled):
             self.register.forget(forgotten.ask, forgotten)
         held, left = now - lease.granted_at, lease.deadline - now
         effects.append(LeaseEnded(lease.id, reason, lease.grants, ask.event.client, held, left))

@@ -65,7 +65,11 @@ class Register:
 
     def forget(self, ask: Ask, holder: Ask | Lease) -> None:
         """Nothing stands for ``holder`` any more; the request id is free for a new ask."""
-        self.end_tickets(ask)
-        # After a grant was taken back, the same request id may stand for a later ask by now.
-        if ask.event.request_id and self._requests.get((ask.event.client, ask.event.request_id)) is holder:
-            del self._requests[ask.event.client, ask.event.request_id]
+        for ticket in ask.tickets:  # as `end_tickets`, without a call for each release
+            self._tickets.pop(ticket, None)
+        event = ask.event
+        if event.request_id:
+            request = (event.client, event.request_id)
+            # After a grant was taken back, the same request id may stand for a later ask by now.
+            if self._requests.get(request) is holder:
+                del self._requests[request]

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from governor.belongings import Belongings
 from governor.core.snapshot import LeaseView, MemberView, ResourceSnapshot, WaiterView, WindowView
 from governor.core.types import MILLISECOND, SECOND, Nanos
 from governor.http.document import PAGE_HASH
@@ -73,7 +74,7 @@ def resource(of: ResourceSnapshot, now: Nanos) -> Shown:
     }
 
 
-def lease(of: LeaseView, resource: str, holder: Session | None) -> Shown:
+def lease(of: LeaseView, resource: str, holder: Belongings | None) -> Shown:
     """Who holds what of one resource, and until when."""
     grants = [grant for grant in of.grants if grant.resource == resource]
     return {
@@ -121,7 +122,7 @@ def window(of: WindowView) -> Shown:
     }
 
 
-def _process(client: str, session: Session | None) -> Shown:
+def _process(client: str, session: Belongings | None) -> Shown:
     pid, host = (0, "") if session is None else (session.pid, session.host)
     return {"client": client, "pid": pid, "host": host}
 

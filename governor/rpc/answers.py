@@ -7,7 +7,7 @@ To make a message costs several times what it costs to change one, so grants, wh
 written into the same messages again and again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from google.protobuf.duration_pb2 import Duration
@@ -28,6 +28,8 @@ _CROWDED: Final = f"session: {MAX_WAITING} of its asks wait already; try again w
 
 # An answer with one grant, and the two parts of it that change.
 _Form = tuple[pb.SessionResponse, pb.SessionGrant, pb.Lease]
+# All that a plain grant says but for its op and the id of its lease.
+Terms = tuple[str, int, Nanos | None]
 
 
 class Answers:
@@ -36,19 +38,18 @@ class Answers:
     def __init__(self, grace: Callable[[LeaseId], Nanos | None]) -> None:
         """``grace``: how long a live lease outlives its holder, None is until its deadline; asked for each new form."""
         self._grace = grace
-        self._forms: dict[tuple[str, int, Nanos | None], _Form] = {}
+        self._forms: dict[Terms, _Form] = {}
+        self._examples: dict[Terms, pb.SessionGrant] = {}
 
     def __len__(self) -> int:
-        return len(self._forms)
+        return len(self._forms) + len(self._examples)
 
     def grant(self, op: int, granted: Granted, remaining: Nanos | None) -> bytes:
         """What was asked for as ``op`` is there."""
-        grants = granted.grants
-        first = grants[0]
-        if granted.waited or first.members or first.key or len(grants) > 1:
+        key = terms(granted, remaining)
+        if key is None:
             response, made, lease = self._form(granted, remaining)
         else:
-            key = (first.resource, first.permits, remaining)
             form = self._forms.get(key)
             if form is None:
                 if len(self._forms) >= MAX_FORMS:
@@ -59,9 +60,25 @@ class Answers:
         lease.id = granted.lease
         return response.SerializeToString()
 
+    def alike(self, key: Terms, granted: Granted, ops: Sequence[int], leases: Sequence[LeaseId]) -> bytes:
+        """What was asked for as each of ``ops`` is there, with a lease each.
+
+        ``granted`` is one of them, and the ``key`` is its `terms`.
+        """
+        example = self._examples.get(key)
+        if example is None:
+            if len(self._examples) >= MAX_FORMS:
+                self._examples.clear()
+            _, example, lease = self._form(granted, key[2])
+            lease.ClearField("id")
+            self._examples[key] = example
+        made = pb.SessionGrants(ops=ops, lease_ids=leases, grant=example)
+        return pb.SessionResponse(alike=[made]).SerializeToString()
+
     def forget(self) -> None:
         """Resources are declared anew, and how long leases outlive their session with them."""
         self._forms.clear()
+        self._examples.clear()
 
     def _form(self, granted: Granted, remaining: Nanos | None) -> _Form:
         response = pb.SessionResponse()
@@ -115,6 +132,15 @@ class Answers:
         response = pb.SessionResponse()
         translate.fill_result(response.ended.add(), result)
         return response.SerializeToString()
+
+
+def terms(granted: Granted, remaining: Nanos | None) -> Terms | None:
+    """What a grant says that others are likely to say, too; None if there is more to it."""
+    grants = granted.grants
+    first = grants[0]
+    if granted.waited or first.members or first.key or len(grants) > 1:
+        return None
+    return (first.resource, first.permits, remaining)
 
 
 def _duration(length: Nanos | None) -> Duration | None:

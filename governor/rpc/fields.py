@@ -102,6 +102,12 @@ def at_least(field: str, number: int, least: int) -> None:
         raise Malformed(field, f"a number of at least {least}", number)
 
 
+def nothing(field: str, number: int, why: str) -> None:
+    """Refuse a number that is there."""
+    if number:
+        raise Malformed(field, f"nothing: {why}", number)
+
+
 def length_of(field: str, duration: Duration) -> Nanos:
     """Nanoseconds of a Duration that is one, and not negative."""
     seconds, nanos = duration.seconds, duration.nanos

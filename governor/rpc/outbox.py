@@ -11,7 +11,7 @@ from typing import Final
 
 from governor.core.effects import Granted, LeaseResult
 from governor.core.types import Denial, LeaseId, Nanos
-from governor.rpc.answers import Answers
+from governor.rpc.answers import Answers, terms
 from governor.v1 import governor_pb2 as pb
 
 # Answers that may lie unread; a long one counts for one more with each 256 bytes, so this is 4 MiB as well.
@@ -35,12 +35,16 @@ class Outbox:
         commit: Callable[[], bool | Awaitable[bool]],
         overflowed: Callable[[], None],
         superseded: Callable[[], None],
+        alike: bool = False,
     ) -> None:
+        """``alike``: the client reads grants that are told together."""
         self._answers = answers
         self._commit = commit
         self._overflowed = overflowed
         self.superseded = superseded
-        self._entries: list[bytes] = []
+        # Each with how many it counts for.
+        self._entries: list[tuple[int, bytes]] = []
+        self._tells_alike = alike
         self._released: list[LeaseId] = []
         self._unread = 0
         self._handled = self._told = 0
@@ -55,6 +59,18 @@ class Outbox:
     def granted(self, op: int, granted: Granted, remaining: Nanos | None) -> None:
         """As in `Voice`."""
         self._put(self._answers.grant(op, granted, remaining))
+
+    def all_granted(self, ops: Sequence[int], granted: Sequence[Granted], remaining: Nanos) -> None:
+        """As in `Voice`."""
+        first = granted[0]
+        key = terms(first, remaining) if self._tells_alike else None
+        if key is None:
+            for op, each in zip(ops, granted, strict=True):
+                self.granted(op, each, remaining)
+        elif not self._closed:
+            entry = self._answers.alike(key, first, ops, [each.lease for each in granted])
+            self._entries.append((len(ops), entry))
+            self._count(len(ops))
 
     def refused(self, op: int, denial: Denial, *, waited: Nanos = 0, lease: LeaseId | None = None) -> None:
         """As in `Voice`."""
@@ -117,7 +133,7 @@ class Outbox:
     async def message(self) -> bytes | None:
         """The next message to send, when there is any; None when nothing will come any more."""
         while True:
-            while not (self._entries or self._released or self._kept_alive or self._told != self._handled):
+            while not (self._unread or self._kept_alive or self._told != self._handled):
                 if self._closed:
                     return None
                 self._wanted = asyncio.get_running_loop().create_future()
@@ -139,7 +155,7 @@ class Outbox:
     def _take(self) -> bytes:
         """All there is; of too much at once a part, which says last what it all was the answer to."""
         if self._unread <= _AT_ONCE:
-            entries, released = self._entries, self._released
+            entries, released = [entry for _, entry in self._entries], self._released
             self._entries, self._released = [], []
             self._unread = 0
         else:
@@ -158,7 +174,7 @@ class Outbox:
         """The first of what there is."""
         size = number = 0
         while number < len(self._entries) and size < _AT_ONCE:
-            size += _size(self._entries[number])
+            size += self._entries[number][0]
             number += 1
         if not number:
             released, self._released = self._released[:_AT_ONCE], self._released[_AT_ONCE:]
@@ -166,12 +182,13 @@ class Outbox:
             return [], released
         entries, self._entries = self._entries[:number], self._entries[number:]
         self._unread -= size
-        return entries, []
+        return [entry for _, entry in entries], []
 
     def _put(self, entry: bytes) -> None:
         if not self._closed:
-            self._entries.append(entry)
-            self._count(_size(entry))
+            size = 1 + (len(entry) >> _LONG_BITS)
+            self._entries.append((size, entry))
+            self._count(size)
 
     def _count(self, entries: int) -> None:
         self._unread += entries
@@ -184,7 +201,3 @@ class Outbox:
         wanted = self._wanted
         if wanted is not None and not wanted.done():
             wanted.set_result(None)
-
-
-def _size(entry: bytes) -> int:
-    return 1 + (len(entry) >> _LONG_BITS)

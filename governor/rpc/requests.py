@@ -3,11 +3,12 @@
 It knows what a hello may hold, and which bytes of an ask said what. It must never know what becomes of what was read.
 """
 
+from collections.abc import Sequence
 from typing import Final, cast
 
+from governor.belongings import Hello
 from governor.core.types import Denial, LeaseId
-from governor.rpc.fields import MAX_TEXT_BYTES, Malformed, Terms, at_least, bounded, labels_of, terms_of
-from governor.session import Hello
+from governor.rpc.fields import MAX_TEXT_BYTES, Malformed, Terms, at_least, bounded, labels_of, nothing, terms_of
 from governor.unopened import leading, unopened
 from governor.v1 import governor_pb2 as pb
 
@@ -18,7 +19,7 @@ _MAX_INSTANCE_BYTES: Final = 64
 MAX_KNOWN: Final = 1024
 MAX_BYTES: Final = 256
 
-Unopened: Final = unopened(pb.SessionRequest, {("SessionRequest", "acquires")})
+Unopened: Final = unopened(pb.SessionRequest, {("SessionRequest", "acquires"), ("SessionAcquires", "ask")})
 
 
 def hello(request: pb.SessionRequest) -> Hello | Denial:
@@ -69,8 +70,28 @@ class Asks:
             terms = terms_of(request)
         except Malformed as malformed:
             return request.op, malformed.denial
-        if op == request.op and len(rest) <= MAX_BYTES:
+        if op == request.op:
+            self._know(rest, terms)
+        return request.op, terms
+
+    def read_alike(self, ops: Sequence[int], raw: bytes) -> Terms | Denial:
+        """What is asked for under each of these ops, or why that is nothing; raises DecodeError."""
+        known = self._known.get(raw)
+        if known is not None and min(ops, default=1) > 0:
+            return known
+        request = pb.SessionAcquire.FromString(raw)
+        try:
+            for index, op in enumerate(ops):
+                at_least(f"ops[{index}]", op, 1)
+            nothing("ask.op", request.op, "the ops are in `ops`")
+            terms = terms_of(request)
+        except Malformed as malformed:
+            return malformed.denial
+        self._know(raw, terms)
+        return terms
+
+    def _know(self, raw: bytes, terms: Terms) -> None:
+        if len(raw) <= MAX_BYTES:
             if len(self._known) >= MAX_KNOWN:
                 self._known.clear()
-            self._known[rest] = terms
-        return request.op, terms
+            self._known[raw] = terms

@@ -19,6 +19,7 @@ from google.protobuf.message import DecodeError
 from grpc import aio
 
 from governor import __version__, process
+from governor.belongings import Hello
 from governor.core.types import SECOND, Denial, LeaseId, Nanos, Outcome
 from governor.driver import Driver
 from governor.rpc import outbox, requests, status, translate
@@ -26,7 +27,7 @@ from governor.rpc.answers import USUAL_GRACE, Answers
 from governor.rpc.fields import OUTCOMES, Malformed
 from governor.rpc.outbox import Outbox
 from governor.rpc.reading import Reading
-from governor.session import MAX_WAITING, Hello, Session
+from governor.session import MAX_WAITING, Session
 from governor.sessions import Sessions
 from governor.v1 import governor_pb2 as pb
 
@@ -37,6 +38,8 @@ T = TypeVar("T")
 MESSAGE_BYTES: Final = 256 * 1024
 # How often a session without short leases should speak.
 KEEP_ALIVE: Final[Nanos] = 10 * SECOND
+# Of asks that are alike, how many are done before it is seen that the client has been cut off.
+_ASKED_AT_ONCE: Final = 256
 
 _LOG = logging.getLogger(__name__)
 
@@ -131,7 +134,7 @@ class SessionService:
         if isinstance(hello, Denial):
             return status.refusal(hello)
         session, resumed = self.sessions.of(hello)
-        stream = Stream(session, self._asks, self._answers, self._driver)
+        stream = Stream(session, self._asks, self._answers, self._driver, alike=request.hello.alike)
         stream.outbox.say(self._welcome(session, resumed=resumed))
         try:
             stream.begin(hello, request)
@@ -146,6 +149,7 @@ class SessionService:
             start=self.start,
             version=__version__,
             limits=pb.SessionLimits(message_bytes=MESSAGE_BYTES, waiting=MAX_WAITING, unread=outbox.MAX_UNREAD),
+            alike=True,
         )
         translate.fill_duration(welcome.keep_alive, KEEP_ALIVE)
         translate.fill_duration(welcome.on_disconnect, USUAL_GRACE)
@@ -163,7 +167,8 @@ class SessionService:
 class Stream:
     """One stream, from its hello on."""
 
-    def __init__(self, session: Session, asks: requests.Asks, answers: Answers, driver: Driver) -> None:
+    def __init__(self, session: Session, asks: requests.Asks, answers: Answers, driver: Driver, *, alike: bool) -> None:
+        """``alike``: its client reads grants that are told together."""
         task = asyncio.current_task()
         assert task is not None
         self._task = task
@@ -175,6 +180,7 @@ class Stream:
             commit=driver.commit,
             overflowed=lambda: self.end(_SLOW),
             superseded=lambda: self.end(_SUPERSEDED),
+            alike=alike,
         )
 
     def begin(self, hello: Hello, request: pb.SessionRequest) -> None:
@@ -279,11 +285,22 @@ class Stream:
                 self.outbox.refused(op, terms)
             else:
                 session.acquire(op, *terms)
+        for alike in self._each(request.alike):
+            self._ask_alike(list(alike.ops), cast("bytes", alike.ask))
         if request.keep_alive:
             session.keep_alive()
         for op in self._each(request.places):
             session.place(op)
         self.outbox.handled()
+
+    def _ask_alike(self, ops: list[int], raw: bytes) -> None:
+        terms = self._asks.read_alike(ops, raw)
+        if isinstance(terms, Denial):
+            for op in self._each(ops):
+                self.outbox.refused(op, terms)
+            return
+        for start in self._each(range(0, len(ops), _ASKED_AT_ONCE)):
+            self._session.acquire_alike(ops[start : start + _ASKED_AT_ONCE], *terms)
 
     def _each(self, named: Iterable[T]) -> Iterator[T]:
         """One after the other, until the client is cut off."""

@@ -807,6 +807,7 @@ class SessionRequest(_message.Message):
     ACQUIRES_FIELD_NUMBER: _builtins.int
     KEEP_ALIVE_FIELD_NUMBER: _builtins.int
     PLACES_FIELD_NUMBER: _builtins.int
+    ALIKE_FIELD_NUMBER: _builtins.int
     keep_alive: _builtins.bool
     """Renews every lease of this session, each for the length of its grant."""
     @_builtins.property
@@ -843,6 +844,12 @@ class SessionRequest(_message.Message):
     def places(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The ops of acquires in line whose place is asked for; answered by `queued`."""
 
+    @_builtins.property
+    def alike(self) -> _containers.RepeatedCompositeFieldContainer[Global___SessionAcquires]:
+        """Acquires that say the same but for their ops, each run of them once; they come
+        after `acquires`, in this order. Only to a daemon that said so in Welcome.
+        """
+
     def __init__(
         self,
         *,
@@ -855,10 +862,11 @@ class SessionRequest(_message.Message):
         acquires: _abc.Iterable[Global___SessionAcquire] | None = ...,
         keep_alive: _builtins.bool = ...,
         places: _abc.Iterable[_builtins.int] | None = ...,
+        alike: _abc.Iterable[Global___SessionAcquires] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["hello", b"hello"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acquires", b"acquires", "adopts", b"adopts", "cancels", b"cancels", "detaches", b"detaches", "hello", b"hello", "keep_alive", b"keep_alive", "outcomes", b"outcomes", "places", b"places", "releases", b"releases"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acquires", b"acquires", "adopts", b"adopts", "alike", b"alike", "cancels", b"cancels", "detaches", b"detaches", "hello", b"hello", "keep_alive", b"keep_alive", "outcomes", b"outcomes", "places", b"places", "releases", b"releases"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -897,6 +905,7 @@ class Hello(_message.Message):
     INSTANCE_FIELD_NUMBER: _builtins.int
     RESUME_FIELD_NUMBER: _builtins.int
     HELD_FIELD_NUMBER: _builtins.int
+    ALIKE_FIELD_NUMBER: _builtins.int
     client: _builtins.str
     """The declared name of the program. 1 to 256 bytes."""
     pid: _builtins.int
@@ -910,6 +919,8 @@ class Hello(_message.Message):
     """The session to come back to. Empty, or a session that is not known any
     more: a new one begins.
     """
+    alike: _builtins.bool
+    """The client reads SessionResponse.alike. Else all its grants are in `grants`."""
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Free words about the session. At most 16 of 256 bytes each."""
@@ -932,10 +943,11 @@ class Hello(_message.Message):
         instance: _builtins.str = ...,
         resume: _builtins.str = ...,
         held: _abc.Iterable[_builtins.int] | None = ...,
+        alike: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["client", b"client", "held", b"held", "host", b"host", "instance", b"instance", "labels", b"labels", "pid", b"pid", "resume", b"resume"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alike", b"alike", "client", b"client", "held", b"held", "host", b"host", "instance", b"instance", "labels", b"labels", "pid", b"pid", "resume", b"resume"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1002,6 +1014,36 @@ class SessionAcquire(_message.Message):
 Global___SessionAcquire: _TypeAlias = SessionAcquire  # noqa: Y015
 
 @_typing.final
+class SessionAcquires(_message.Message):
+    """Several acquires in few bytes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OPS_FIELD_NUMBER: _builtins.int
+    ASK_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def ops(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """As SessionAcquire.op, one for each."""
+
+    @_builtins.property
+    def ask(self) -> Global___SessionAcquire:
+        """What each of them asks for; its `op` is left out."""
+
+    def __init__(
+        self,
+        *,
+        ops: _abc.Iterable[_builtins.int] | None = ...,
+        ask: Global___SessionAcquire | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ask", b"ask"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ask", b"ask", "ops", b"ops"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SessionAcquires: _TypeAlias = SessionAcquires  # noqa: Y015
+
+@_typing.final
 class SessionRelease(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1061,6 +1103,7 @@ class SessionResponse(_message.Message):
     ENDED_FIELD_NUMBER: _builtins.int
     KEPT_ALIVE_FIELD_NUMBER: _builtins.int
     NOTICE_FIELD_NUMBER: _builtins.int
+    ALIKE_FIELD_NUMBER: _builtins.int
     handled: _builtins.int
     """How many messages of the client have been handled on this stream."""
     kept_alive: _builtins.bool
@@ -1099,6 +1142,12 @@ class SessionResponse(_message.Message):
 
     @_builtins.property
     def notice(self) -> Global___Notice: ...
+    @_builtins.property
+    def alike(self) -> _containers.RepeatedCompositeFieldContainer[Global___SessionGrants]:
+        """As `grants`: those that say the same but for their ops and the ids of their
+        leases. Only for a client that said so in Hello.
+        """
+
     def __init__(
         self,
         *,
@@ -1112,10 +1161,11 @@ class SessionResponse(_message.Message):
         ended: _abc.Iterable[Global___LeaseResult] | None = ...,
         kept_alive: _builtins.bool = ...,
         notice: Global___Notice | None = ...,
+        alike: _abc.Iterable[Global___SessionGrants] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["notice", b"notice", "welcome", b"welcome"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended", b"ended", "grants", b"grants", "handled", b"handled", "kept_alive", b"kept_alive", "notice", b"notice", "queued", b"queued", "refusals", b"refusals", "released", b"released", "results", b"results", "welcome", b"welcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alike", b"alike", "ended", b"ended", "grants", b"grants", "handled", b"handled", "kept_alive", b"kept_alive", "notice", b"notice", "queued", b"queued", "refusals", b"refusals", "released", b"released", "results", b"results", "welcome", b"welcome"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1134,6 +1184,7 @@ class Welcome(_message.Message):
     ON_DISCONNECT_FIELD_NUMBER: _builtins.int
     RESTART_GRACE_FIELD_NUMBER: _builtins.int
     PROCESS_FIELD_NUMBER: _builtins.int
+    ALIKE_FIELD_NUMBER: _builtins.int
     session: _builtins.str
     """What to resume. Unguessable."""
     resumed: _builtins.bool
@@ -1141,6 +1192,8 @@ class Welcome(_message.Message):
     start: _builtins.str
     """Another with each start of the daemon."""
     version: _builtins.str
+    alike: _builtins.bool
+    """The daemon reads SessionRequest.alike."""
     @_builtins.property
     def keep_alive(self) -> _duration_pb2.Duration:
         """How often a session without short leases should say keep_alive. A third of
@@ -1178,10 +1231,11 @@ class Welcome(_message.Message):
         on_disconnect: _duration_pb2.Duration | None = ...,
         restart_grace: _duration_pb2.Duration | None = ...,
         process: Global___Process | None = ...,
+        alike: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["keep_alive", b"keep_alive", "limits", b"limits", "on_disconnect", b"on_disconnect", "process", b"process", "restart_grace", b"restart_grace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["keep_alive", b"keep_alive", "limits", b"limits", "on_disconnect", b"on_disconnect", "process", b"process", "restart_grace", b"restart_grace", "resumed", b"resumed", "session", b"session", "start", b"start", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alike", b"alike", "keep_alive", b"keep_alive", "limits", b"limits", "on_disconnect", b"on_disconnect", "process", b"process", "restart_grace", b"restart_grace", "resumed", b"resumed", "session", b"session", "start", b"start", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1294,6 +1348,40 @@ class SessionGrant(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SessionGrant: _TypeAlias = SessionGrant  # noqa: Y015
+
+@_typing.final
+class SessionGrants(_message.Message):
+    """Several grants in few bytes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OPS_FIELD_NUMBER: _builtins.int
+    LEASE_IDS_FIELD_NUMBER: _builtins.int
+    GRANT_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def ops(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def lease_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The lease of each, in the order of `ops`."""
+
+    @_builtins.property
+    def grant(self) -> Global___SessionGrant:
+        """What was granted to each of them; `op` and `lease.id` are left out."""
+
+    def __init__(
+        self,
+        *,
+        ops: _abc.Iterable[_builtins.int] | None = ...,
+        lease_ids: _abc.Iterable[_builtins.int] | None = ...,
+        grant: Global___SessionGrant | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["grant", b"grant"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["grant", b"grant", "lease_ids", b"lease_ids", "ops", b"ops"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SessionGrants: _TypeAlias = SessionGrants  # noqa: Y015
 
 @_typing.final
 class SessionRefusal(_message.Message):

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import os
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -457,6 +458,32 @@ class TestBlock:
         disk.error = None
         await until(lambda: bool(answers))
         assert isinstance(answers[0], Granted)
+
+    async def test_nothing_is_granted_in_the_midst_of_telling(self, make: Make, disk: Failing) -> None:
+        """Whoever is about to tell what has been granted would tell that, too, and its line is not written."""
+        rig = make(AuditPolicy.BLOCK)
+        rig.driver.reconfigure((semaphore("db", 1),))
+        held = rig.grant()
+        queued = rig.driver.ask(DB)
+        assert isinstance(queued, Queued)
+        answers: list[object] = []
+        rig.driver.tell(queued.ticket, answers.append)
+        disk.error = FULL
+        await rig.told()
+        await until(lambda: rig.audit.hindrance is not None)
+        rig.driver.release((held,))
+        disk.error = None
+        writer = rig.audit._writer
+        end = time.monotonic() + 20
+        # The thread has written it, and the loop has not heard of that.
+        while writer.problem or writer.written < writer.put:
+            assert time.monotonic() < end
+            time.sleep(0.001)  # noqa: ASYNC251
+        rig.chronicle.act(What.PAUSED)
+        done = rig.driver.commit()
+        assert answers == []
+        assert isinstance(done, bool) or await done
+        await until(lambda: bool(answers))
 
 
 class TestReopening:

@@ -15,6 +15,7 @@ from governor.v1 import admin_pb2 as pb
 from governor.v1.governor_pb2 import Resource
 from tests.cli.conftest import Fake, Run
 from tests.cli.process import BOUND, ROOT
+from tests.cli.test_admin import elsewhere
 from tests.cli.test_leases import lease
 
 Complete = Callable[[str], list[str]]
@@ -226,3 +227,15 @@ def test_a_name_that_would_act_on_the_terminal_is_not_offered(
     monkeypatch.setenv("GOVERNOR_ADDRESS", stocked.address)
 
     assert asked(run, monkeypatch, "governor status t") == ["plain,thumbnails", "plain,tenants/eu"]
+
+
+def test_who_names_a_port_gets_what_only_operators_see(
+    run: Run, stocked: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked for at the socket of the same daemon, as the command itself would."""
+    stocked.desk.answers[pb.GetInfoRequest] = pb.GetInfoResponse(start="one")
+    stocked.desk.elsewhere = elsewhere(stocked.address)
+    monkeypatch.setenv("GOVERNOR_ADDRESS", stocked.tcp)
+
+    assert asked(run, monkeypatch, "governor revoke 1") == ["plain,17", "plain,170"]
+    assert asked(run, monkeypatch, "governor restore orders-db r") == ["plain,replica"]

@@ -195,7 +195,7 @@ class Daemon:
         session = stream.session
         self._do(session, said)
         for waiter in former:
-            if not waiter.sessions:
+            if not waiter.sessions and waiter in self.line:  # or it was cancelled, and has left already
                 self.line.remove(waiter)
         for lease in sorted(self._unclaimed):
             if lease in self.leases and self.leases[lease].session == session:
@@ -227,6 +227,14 @@ class Daemon:
         for acquire in said.acquires:
             assert acquire.op > 0
             self._acquire(session, acquire)
+        assert self._tells_alike(session) or not said.alike
+        for alike in said.alike:
+            assert not alike.ask.op
+            for op in alike.ops:
+                assert op > 0
+                one = pb.SessionAcquire(op=op)
+                one.MergeFrom(alike.ask)
+                self._acquire(session, one)
 
     def _hello(self, stream: Stream, hello: pb.Hello) -> list[Waiter]:
         """It is there again, perhaps; the places that it may ask for again."""
@@ -247,6 +255,8 @@ class Daemon:
         welcome.on_disconnect.FromSeconds(2)
         welcome.restart_grace.FromNanoseconds(GRACE)
         welcome.process.pid = self.process
+        # Some of them are of those that can tell and be told many together.
+        welcome.alike = self._tells_alike(session)
         self._tell(session, pb.SessionResponse(welcome=welcome))
         for lease in hello.held:
             claimed = self.leases.get(lease)
@@ -347,7 +357,17 @@ class Daemon:
             grant.keeps = True
         elif outlives != 2 * SECOND:
             grant.on_disconnect.FromNanoseconds(outlives)
-        self._tell(session, pb.SessionResponse(grants=[grant]))
+        if waited or not self._tells_alike(session):
+            self._tell(session, pb.SessionResponse(grants=[grant]))
+            return
+        grant.ClearField("op")
+        grant.lease.ClearField("id")
+        alike = pb.SessionGrants(ops=[op], lease_ids=[lent.id], grant=grant)
+        self._tell(session, pb.SessionResponse(alike=[alike]))
+
+    @staticmethod
+    def _tells_alike(session: str) -> bool:
+        return session[-1] in "13579"
 
     def _renew(self, lent: Lent, *, quiet: bool = False) -> None:
         length = min(lent.length, self.renewals or lent.length)

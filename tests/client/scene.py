@@ -3,7 +3,7 @@
 It knows seconds and messages. It must never decide what is right: that is for the tests.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from governor.client.asks import SECOND, Ask, OnQueued, Shape
@@ -146,11 +146,13 @@ class Scene:
         self.talk.hear(b"".join([response.SerializeToString() for response in responses]), self.now)
         self._collect()
 
-    def greeted(self, *, on_disconnect: float | None = 2, keep_alive: float = 10) -> list[pb.SessionRequest]:
+    def greeted(
+        self, *, on_disconnect: float | None = 2, keep_alive: float = 10, alike: bool = False
+    ) -> list[pb.SessionRequest]:
         """Connected and welcomed; what was said first."""
         self.connect()
         first = self.said()
-        self.hear(welcome(on_disconnect=on_disconnect, keep_alive=keep_alive), handled(len(first)))
+        self.hear(welcome(on_disconnect=on_disconnect, keep_alive=keep_alive, alike=alike), handled(len(first)))
         return first
 
     def held(
@@ -208,9 +210,10 @@ def welcome(
     on_disconnect: float | None = 2,
     keep_alive: float = 10,
     grace: float = 0,
+    alike: bool = False,
 ) -> pb.SessionResponse:
-    """The answer to a hello."""
-    said = pb.Welcome(session=session, resumed=resumed, start="d1")
+    """The answer to a hello; ``alike``: of a daemon that reads asks that are told together."""
+    said = pb.Welcome(session=session, resumed=resumed, start="d1", alike=alike)
     said.keep_alive.FromNanoseconds(round(keep_alive * SECOND))
     if on_disconnect is not None:
         said.on_disconnect.FromNanoseconds(round(on_disconnect * SECOND))
@@ -249,6 +252,20 @@ def granted(
     if on_disconnect is not None:
         grant.on_disconnect.FromNanoseconds(round(on_disconnect * SECOND))
     return pb.SessionResponse(grants=[grant])
+
+
+def granted_alike(asks: Sequence[Ask], leases: Sequence[int], *, waited: float = 0) -> pb.SessionResponse:
+    """All of these, which asked for the same, have it for 30 s."""
+    (grant,) = granted(asks[0], 0, waited=waited).grants
+    grant.ClearField("op")
+    told = pb.SessionGrants(ops=[ask.op for ask in asks], lease_ids=leases, grant=grant)
+    return pb.SessionResponse(alike=[told])
+
+
+def leases_in(message: pb.SessionResponse) -> list[int]:
+    """Those that it brings."""
+    alike = [lease for told in message.alike for lease in told.lease_ids]
+    return [grant.lease.id for grant in message.grants] + alike
 
 
 def refused(

@@ -18,6 +18,7 @@ from governor import AsyncClient, Client, GovernorError, LeaseLost, NotGranted, 
 from governor.client import conversation, patience
 from governor.client.asks import SECOND
 from tests.client.conftest import Run
+from tests.client.scene import leases_in
 from tests.e2e.client import Client as Raw
 from tests.e2e.conftest import Connect, Start
 from tests.e2e.process import BOUND, Daemon, until
@@ -395,7 +396,7 @@ def test_a_program_that_was_stopped_does_not_take_what_lies_unread_for_a_sign_of
 
 
 def _granted(proxy: Proxy) -> list[int]:
-    return [granted.lease.id for said in tuple(proxy.down.passed) for granted in said.grants]
+    return [lease for said in tuple(proxy.down.passed) for lease in leases_in(said)]
 
 
 def test_a_program_that_ends_has_given_all_back(daemon: Daemon, me: Raw, run: Run) -> None:

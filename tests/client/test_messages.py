@@ -11,6 +11,7 @@ import pytest
 
 from governor import AsyncClient, Client, Lease, LeaseLost, NotGranted
 from governor.v1 import governor_pb2 as pb
+from tests.client.scene import leases_in
 from tests.e2e.client import Client as Raw
 from tests.e2e.process import BOUND, Daemon, until
 from tests.proxy import Proxy
@@ -32,12 +33,12 @@ SOON: Final = 5.0
 
 def has_grant(message: pb.SessionResponse) -> bool:
     """It brings a lease."""
-    return bool(message.grants)
+    return bool(leases_in(message))
 
 
 def has_ask(message: pb.SessionRequest) -> bool:
     """It asks for one."""
-    return bool(message.acquires)
+    return bool(message.acquires or message.alike)
 
 
 def in_time(work: "Callable[[], Lease]") -> Lease:
@@ -60,7 +61,7 @@ def test_a_grant_that_is_lost_is_found_again(proxy: Proxy, me: Raw, warm: bool, 
             gov.acquire("two").release()
         lost = proxy.down.cut(has_grant)
         with in_time(lambda: gov.acquire("one", wait=wait)) as lease:
-            assert [grant.lease.id for message in lost.caught for grant in message.grants] == [lease.id]
+            assert [granted for message in lost.caught for granted in leases_in(message)] == [lease.id]
             assert me.counts("one") == (1, 0)
             assert proxy.accepted == 2
 
@@ -95,7 +96,7 @@ def test_a_grant_to_a_waiter_that_is_lost_is_found_again(proxy: Proxy, me: Raw) 
         lost = proxy.down.cut(has_grant)
         me.release(holder.id)
         with waiting.result(SOON) as lease:
-            assert lost.caught[0].grants[0].lease.id == lease.id
+            assert leases_in(lost.caught[0]) == [lease.id]
             assert me.counts("one") == (1, 0)
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import threading
+from contextlib import suppress
 from pathlib import Path
 from signal import SIGHUP, SIGKILL
 from typing import Any
@@ -330,6 +331,24 @@ class TestAFileThatStandsStill:
         said = [json.loads(line) for line in lines]
         assert whats(said).count("granted") == whats(said).count("released") == 400
         assert "missed" not in whats(said)
+
+    def test_block_to_the_end(self, start: Start, connect: Connect, pipe: Path) -> None:
+        """Nobody ever reads it: whoever waits is let go by the end, which is as quick as ever."""
+        daemon = start(audited(policy="block"))
+        daemon.expect(r"ERROR   audit file .*: the last \d+ lines were not written")
+        daemon.expect("still held")
+        me = connect(daemon)
+
+        def borrow() -> None:
+            with suppress(grpc.RpcError):
+                self.pairs(me, 400)
+
+        borrower = threading.Thread(target=borrow, daemon=True)
+        borrower.start()
+        until(lambda: _stands(daemon), "it stands still")
+        assert daemon.end() == 0
+        borrower.join(30)
+        daemon.said(r"audit file .*: the last \d+ lines were not written")
 
 
 def _stands(daemon: Daemon) -> bool:

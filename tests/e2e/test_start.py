@@ -209,13 +209,6 @@ class TestTheMachine:
         assert line == f"{folder}/missing.yaml: there is no such file"
 
 
-class InOurWords(yaml.SafeDumper):
-    """YAML 1.1 reads on and off as true and false; a config is to have the words again."""
-
-
-InOurWords.add_representer(bool, lambda to, value: to.represent_scalar("tag:yaml.org,2002:bool", ("off", "on")[value]))
-
-
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_every_example_starts(example: Path, start: Start, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     """With all that it declares; only its addresses and its state are others here."""
@@ -226,6 +219,6 @@ def test_every_example_starts(example: Path, start: Start, connect: Connect, mon
     declared = {key: value for key, value in said.items() if key not in ours}
     names = [name for section in ("semaphores", "pools", "rate_limits") for name in declared.get(section, {})]
 
-    daemon = start(yaml.dump(declared, Dumper=InOurWords, sort_keys=False))
+    daemon = start(yaml.safe_dump(declared, sort_keys=False))
 
     assert sorted(resource.name for resource in connect(daemon).resources()) == sorted(names)

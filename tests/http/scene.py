@@ -3,6 +3,7 @@
 from dataclasses import replace
 from unittest.mock import create_autospec
 
+from governor.belongings import Hello
 from governor.clock import Clock
 from governor.config import ConfigState
 from governor.core.effects import Granted, Queued
@@ -12,7 +13,6 @@ from governor.core.types import SECOND, Claim, LeaseId, Nanos, TicketId
 from governor.driver import Driver
 from governor.history import History
 from governor.http.sight import Head, Sight
-from governor.session import Hello
 from governor.sessions import Sessions
 from governor.voice import Voice
 from tests.core.declared import semaphore

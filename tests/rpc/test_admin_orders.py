@@ -10,6 +10,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.rpc import error_details_pb2
 
 from governor.core.types import SECOND, Claim, LeaseId
+from governor.rpc.admin.orders import AT_ONCE
 from governor.v1 import admin_pb2 as admin
 from governor.v1 import governor_pb2 as pb
 from tests.rpc.conftest import RESOURCES, ask, until
@@ -100,7 +101,7 @@ async def test_all_leases_of_a_client(operators: Operated) -> None:
 
 
 async def test_many_are_revoked_in_slices(operators: Operated, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No step has more than a call may name, and between two of them others have their turn."""
+    """Of a client or by their ids: no step has more than some hundreds, and between two others have their turn."""
     steps: list[int] = []
     turns: list[int] = []
     revoke = operators.world.driver.revoke
@@ -112,13 +113,42 @@ async def test_many_are_revoked_in_slices(operators: Operated, monkeypatch: pyte
         return revoke(leases)
 
     monkeypatch.setattr(operators.world.driver, "revoke", seen)
-    for _ in range(2500):
+    for _ in range(5 * AT_ONCE // 2):
         operators.world.driver.ask((Claim("open", 1),), client="web")
+    named = range(1, AT_ONCE + 2)
 
+    assert (await operators.admin.Revoke(admin.RevokeRequest(lease_ids=named))).revoked == AT_ONCE + 1
+    assert steps == [AT_ONCE, 1]
     await operators.admin.Revoke(admin.RevokeRequest(client="web"))
 
-    assert steps == [1000, 1000, 500]
-    assert turns == [1, 2, 3]
+    assert not operators.world.driver.live_leases
+    assert max(steps) == AT_ONCE
+    assert turns == list(range(1, len(steps) + 1))
+
+
+@pytest.mark.parametrize(
+    "request_", [admin.RevokeRequest(client="web"), admin.RevokeRequest(lease_ids=range(1, 2 * AT_ONCE + 1))]
+)
+async def test_what_was_revoked_is_on_record_whoever_goes_away(
+    operators: Operated, request_: admin.RevokeRequest
+) -> None:
+    """An operator whose call ends in the midst of it has done what was done by then."""
+    driver = operators.world.driver
+    for _ in range(2 * AT_ONCE):
+        driver.ask((Claim("open", 1),), client="web")
+    service = operators.world.server._admin
+    assert service is not None
+    order = asyncio.ensure_future(service._orders.revoke(request_, "joe"))
+    await asyncio.sleep(0)
+
+    order.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await order
+    assert driver.live_leases == AT_ONCE
+    ((what, resources, detail, actor),) = operators.acts
+    assert (what, resources, actor) == ("revoked", ("open",), "joe")
+    assert detail in {f"{AT_ONCE} leases of client web", f"leases {', '.join(map(str, range(1, 21)))} and 230 more"}
 
 
 async def test_all_leases_of_a_session(operators: Operated) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from governor.core.effects import Granted, LeaseResult, LeaseState
 from governor.core.types import Grant, LeaseId, Member, TicketId
-from governor.rpc.answers import MAX_FORMS, Answers
+from governor.rpc.answers import MAX_FORMS, Answers, terms
 from governor.rpc.outbox import MAX_UNREAD, Outbox
 from governor.v1 import governor_pb2 as pb
 
@@ -73,6 +73,41 @@ async def test_much_of_it_goes_in_parts() -> None:
     assert [(message.kept_alive, message.handled) for message in messages] == [(False, 0)] * 4 + [(True, 1)]
 
 
+async def test_grants_that_are_told_together_count_as_many() -> None:
+    """They go in parts with what else there is, in their order, and too many overflow."""
+    calls: list[None] = []
+    box = Outbox(
+        Answers(_nothing_is_lent),
+        commit=lambda: True,
+        overflowed=lambda: calls.append(None),
+        superseded=_nothing,
+        alike=True,
+    )
+    for first in range(1, 3001, 250):
+        ops = range(first, first + 250)
+        box.all_granted(ops, [_granted(op) for op in ops], 7)
+        box.ended(LeaseResult(LeaseId(first), LeaseState.UNKNOWN))
+    taken = [await box.message() for _ in range(3)]
+    messages = [pb.SessionResponse.FromString(message or b"") for message in taken]
+
+    assert [sum(len(alike.ops) for alike in message.alike) for message in messages] == [1250, 1250, 500]
+    told = [alike for message in messages for alike in message.alike]
+    assert [op for alike in told for op in alike.ops] == list(range(1, 3001))
+    assert [lease for alike in told for lease in alike.lease_ids] == list(range(1, 3001))
+    assert {alike.grant.lease.remaining.nanos for alike in told} == {7}
+    granted: set[int] = set()
+    for message in messages:
+        granted.update(lease for alike in message.alike for lease in alike.lease_ids)
+        assert {result.lease_id for result in message.ended} <= granted, "it ended before it was granted"
+    ops = range(1, MAX_UNREAD + 1)
+    box.all_granted(ops, [_granted(op) for op in ops], 7)
+    assert not calls
+    box.all_granted(range(1, 2), [_granted(1)], 7)
+    assert calls == [None]
+    box.all_granted(range(1, 2), [_granted(1)], 7)
+    assert await box.message() is None
+
+
 async def test_it_overflows_once_and_keeps_nothing() -> None:
     """At its bound exactly; nothing is sent any more, nor kept."""
     calls: list[None] = []
@@ -133,8 +168,14 @@ def test_forms_are_bounded_and_hold_nothing_of_the_last_answer() -> None:
             ]
             assert said.lease.waited.nanos == granted.waited
     for number in range(1, MAX_FORMS + 2):
+        for alike in (_granted(number), _granted(number, resource=str(number))):
+            key = terms(alike, number)
+            assert key is not None
+            told = pb.SessionResponse.FromString(answers.alike(key, alike, [number], [alike.lease])).alike[0]
+            assert (list(told.ops), list(told.lease_ids)) == ([number], [number])
+            assert (told.grant.lease.grants[0].resource, told.grant.lease.id) == (alike.grants[0].resource, 0)
         answers.grant(number, _granted(number, resource=str(number)), number)
-    assert len(answers) <= MAX_FORMS
+    assert len(answers) <= 2 * MAX_FORMS
 
 
 class Slow:

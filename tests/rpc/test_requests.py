@@ -110,3 +110,25 @@ def test_lengths_are_read() -> None:
         1,
         ((), 2 * SECOND, 5, (("a", "1"), ("b", "2"))),
     )
+
+
+@given(ACQUIRES, st.lists(st.integers(-1, 2**63 - 1), min_size=1, max_size=3))
+def test_an_ask_under_several_ops_says_what_it_says_under_one(acquire: pb.SessionAcquire, ops: list[int]) -> None:
+    """However often it is read, and whichever way first; unless an op is none, or it has one of its own."""
+    one = pb.SessionAcquire()
+    one.MergeFrom(acquire)
+    acquire.ClearField("op")
+    raw = acquire.SerializeToString()
+    asks = requests.Asks()
+    for _ in range(2):
+        terms = asks.read_alike(ops, raw)
+        if min(ops) < 1:
+            assert isinstance(terms, Denial)
+            assert terms.field.startswith("ops[")
+            continue
+        one.op = ops[0]
+        assert asks.read(one.SerializeToString()) == (ops[0], terms)
+        if one.op:
+            refused = asks.read_alike(ops, one.SerializeToString())
+            assert isinstance(refused, Denial)
+            assert refused.field == "ask.op"

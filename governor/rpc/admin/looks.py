@@ -6,6 +6,7 @@ It knows both languages. It must never change anything.
 from collections.abc import Sequence
 from typing import Final
 
+from governor.belongings import Belongings
 from governor.config.written import settings, written_rate
 from governor.core.kinds.rate_limit import Window
 from governor.core.snapshot import (
@@ -69,7 +70,7 @@ def window(view: WindowView, now: Nanos) -> admin_pb2.WindowState:
     return made
 
 
-def lease(view: LeaseView, owner: Session | None, now: Nanos) -> admin_pb2.LeaseState:
+def lease(view: LeaseView, owner: Belongings | None, now: Nanos) -> admin_pb2.LeaseState:
     """One lease, and whose it is. Built in place: half the cost of nested constructors."""
     made = admin_pb2.LeaseState(id=view.id, client=view.client, renewals=view.renewals, orphaned=view.orphaned)
     if view.labels:
@@ -102,7 +103,7 @@ def waiter(
     return made
 
 
-def _whose(made: admin_pb2.LeaseState | admin_pb2.WaiterState, owner: Session) -> None:
+def _whose(made: admin_pb2.LeaseState | admin_pb2.WaiterState, owner: Belongings) -> None:
     made.session, made.pid, made.host = owner.name, owner.pid, owner.host
     for label, word in owner.labels:
         if label not in made.labels:
