@@ -224,6 +224,24 @@ class TestJson:
             "resources": ["db"],
         }
 
+    def test_what_is_nothing_and_what_is_naught(self, reader: Reader) -> None:
+        """A field that says nothing is left out; a number that is 0, a no and a list of none say something."""
+        log = self.log(reader)
+        fields: dict[str, object] = {
+            "none": None,
+            "empty": "",
+            "zero": 0,
+            "never": 0.0,
+            "no": False,
+            "names": (),
+            "more": {},
+        }
+        log.emit(logging.makeLogRecord({"name": "governor", "levelname": "INFO", "msg": "so", "fields": fields}))
+        log.stop()
+        said = json.loads(reader.lines()[0])
+        said = {name: value for name, value in said.items() if name not in {"time", "level", "message"}}
+        assert said == {"zero": 0, "never": 0.0, "no": False, "names": [], "more": {}}
+
     def test_a_fault(self, reader: Reader) -> None:
         """With its traceback in one field, and whose it is."""
         log = self.log(reader)

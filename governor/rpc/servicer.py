@@ -6,14 +6,14 @@ a permit is decided.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Final, assert_never
+from typing import Final
 
 import grpc
 from google.protobuf.message import DecodeError
 
 from governor.clock import Clock
 from governor.config import ConfigState
-from governor.core.effects import Denied, Granted, LeaseResult, LeaseState, Queued
+from governor.core.effects import Denied, Granted, LeaseResult, Queued
 from governor.core.types import SECOND, Denial, Nanos, Reason, TicketId
 from governor.driver import Driver
 from governor.rpc import status, translate
@@ -182,18 +182,4 @@ def _patience(wait: Nanos | None, left: float | None) -> Nanos | None:
 
 def _refused(results: tuple[LeaseResult, ...]) -> status.Refusal | None:
     """The failure of the one lease that a call was about; of several, each result says its own."""
-    if len(results) != 1:
-        return None
-    result = results[0]
-    match result.state:
-        case LeaseState.RELEASED | LeaseState.RENEWED | LeaseState.REVOKED:
-            return None
-        case LeaseState.UNKNOWN:
-            denial = Denial(Reason.UNKNOWN_LEASE)
-        case LeaseState.ENDED:
-            denial = Denial(Reason.LEASE_ENDED, ended=result.ended)
-        case LeaseState.REFUSED:
-            denial = result.denial or Denial(Reason.MALFORMED, field="lease", expected="an allowed length")
-        case _:
-            assert_never(result.state)
-    return status.refusal(denial, lease=result.lease)
+    return status.failed(results[0]) if len(results) == 1 else None
