@@ -176,7 +176,7 @@ class Daemon:
 
     def _begin_to_count(self, driver: Driver) -> Metrics:
         self._metrics = metrics = Metrics(driver.snapshot, version=__version__)
-        metrics.restored(lease.client for lease in map(driver.lease, driver.lease_ids(None)) if lease)
+        metrics.restored(lease.client for lease in map(driver.lease, driver.lease_ids()) if lease)
         driver.observers.append(metrics.observe)
         driver.lag_observers.append(metrics.loop_lag)
         driver.pause_observers += [metrics.paused, _tell_pause]
