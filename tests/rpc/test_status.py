@@ -100,10 +100,7 @@ def test_every_sentence_says_what_to_do(reason: Reason) -> None:
         ),
         (
             Denial(Reason.DRAINING, "orders-db"),
-            (
-                "orders-db: draining: an operator lets nobody in any more; "
-                "try again in 1s, or ask for it to be resumed"
-            ),
+            "orders-db: draining: an operator lets nobody in any more; try again in 1s, or ask for it to be resumed",
         ),
     ],
 )
