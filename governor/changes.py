@@ -16,12 +16,12 @@ from typing import Final
 from governor.clock import Clock
 from governor.core.effects import (
     Effect,
+    Frozen,
     Granted,
     LeaseEnded,
     LeaseExtended,
     LeaseOrphaned,
     OverrideOver,
-    Paused,
     Reconfigured,
     Refunded,
     Steered,
@@ -32,7 +32,7 @@ from governor.driver import Driver
 from governor.store import Batch, Stored
 from governor.store.rows import lease_row, memory_text, past_row, resource_row, steered_row
 
-_SELDOM: Final = frozenset((Refunded, Reconfigured, Paused, Steered, OverrideOver))
+_SELDOM: Final = frozenset((Refunded, Reconfigured, Frozen, Steered, OverrideOver))
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class Taken:
     moved: set[LeaseId]
     spent: list[LeaseId]
     tickets: list[TicketId]
-    pauses: Nanos
+    freezes: Nanos
     reserved: int | None
     # How many ended leases it puts on record, and which it drops for them.
     past: int
@@ -71,7 +71,7 @@ class Changes:
         self._declared = False
         # Resources of which an operator has said something, or an override is over.
         self._steered: set[str] = set()
-        self._pauses: Nanos = 0
+        self._freezes: Nanos = 0
         self._reserved: int | None = None
         # The transaction that may be under way, in another thread.
         self._under_way: Taken | None = None
@@ -153,8 +153,8 @@ class Changes:
                 self._touched.update([grant.resource for grant in effect.grants])
             case Reconfigured():
                 self._declared = True
-            case Paused():
-                self._pauses += effect.length
+            case Frozen():
+                self._freezes += effect.length
             case Steered() | OverrideOver():
                 self._steered.add(effect.resource)
             case _:
@@ -170,15 +170,15 @@ class Changes:
         for lease in spent:
             self._keep_past(lease, batch)
         moved = self._take_moved(batch)
-        pauses, self._pauses = self._pauses, 0
-        if beat or pauses:
+        freezes, self._freezes = self._freezes, 0
+        if beat or freezes:
             batch.stamp = self._clock.now()
-            if pauses:
+            if freezes:
                 # The engine has done the same, an instant ago.
-                batch.pause = (pauses, batch.stamp + SECOND)
+                batch.freeze = (freezes, batch.stamp + SECOND)
         self._take_memories(batch, beat=beat)
         past, gone = len(batch.past), batch.gone_past
-        taken = Taken(leases, moved, spent, self._tickets, pauses, self._reserved, past, gone)
+        taken = Taken(leases, moved, spent, self._tickets, freezes, self._reserved, past, gone)
         self._tickets, self._reserved, self.urgent = [], None, False
         self._under_way = taken
         return batch, taken
@@ -194,7 +194,7 @@ class Changes:
         self._moved |= taken.moved
         # Of more than that nobody knows any more what they were.
         self._spent = (taken.spent + self._spent)[-REMEMBERED:]
-        self._pauses += taken.pauses
+        self._freezes += taken.freezes
         self._reserved = self._reserved or taken.reserved
         self._past.extendleft([LeaseId(gone) for (gone,) in reversed(taken.gone_past)])
         for _ in range(taken.past):

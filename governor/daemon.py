@@ -181,7 +181,7 @@ class Daemon:
         metrics.restored(lease.client for lease in map(driver.lease, driver.lease_ids()) if lease)
         driver.observers.append(metrics.observe)
         driver.lag_observers.append(metrics.loop_lag)
-        driver.pause_observers += [metrics.paused, _tell_pause]
+        driver.freeze_observers += [metrics.frozen, _tell_freeze]
         self._journal.written, self._journal.failed = metrics.store_written, metrics.store_failed
         return metrics
 
@@ -369,5 +369,5 @@ def _promised(config: Config) -> Nanos:
     return config.restart_grace if lasting else 0
 
 
-def _tell_pause(length: Nanos) -> None:
+def _tell_freeze(length: Nanos) -> None:
     _log.info("did not run for %s; all leases end as much later", span(length))

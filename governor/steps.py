@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from governor.clock import Clock, Timer
 from governor.core.effects import Denied, Effect, Granted
 from governor.core.engine import Engine
-from governor.core.events import Event, Pause, Wake
+from governor.core.events import Event, Freeze, Wake
 from governor.core.types import MILLISECOND, SECOND, Nanos, TicketId
 from governor.seen import Seen
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 Answer = Granted | Denied
 
 # While anything is lent, how often the driver wakes only to know that it does; the first time soon, so that a daemon
-# that dies often gets on, too. By this it can tell a pause: nothing is late by so much but in a process that stood.
+# that dies often gets on, too. By this it can tell a freeze: nothing is late by so much but in a process that stood.
 BEAT: Final[Nanos] = SECOND
 FIRST_BEAT: Final[Nanos] = 250 * MILLISECOND
-PAUSED: Final[Nanos] = 250 * MILLISECOND
+FROZEN: Final[Nanos] = 250 * MILLISECOND
 # The same for a start, in which one step may be long, and comes when the one before it is done: from step to step.
 STARTS: Final[Nanos] = 2 * SECOND
 _NEVER: Final[Nanos] = 1 << 63
@@ -32,7 +32,7 @@ class Steps(Seen):
     """An engine with a clock and a timer.
 
     ``observers`` are called with the effects of each step, before any caller goes on; ``lag_observers`` with how
-    many nanoseconds after its instant the timer came; ``pause_observers`` with how long nothing ran at all;
+    many nanoseconds after its instant the timer came; ``freeze_observers`` with how long nothing ran at all;
     ``beat_observers`` every second while anything is lent, and once more. They must be quick and must not raise.
 
     ``commit``: whoever is about to tell somebody what has happened calls this first. False, or an awaitable of that:
@@ -44,7 +44,7 @@ class Steps(Seen):
     """
 
     def __init__(self, engine: Engine, clock: Clock, *, beating: bool = True) -> None:
-        """``beating``: or else only from `begin_to_beat` on; a start that takes its time is no pause until `STARTS`."""
+        """``beating``: or else only from `begin_to_beat` on; until then only `STARTS` without a step is a freeze."""
         super().__init__(engine, clock)
         self._beating = beating
         self._callers: dict[TicketId, Callable[[Answer], None]] = {}
@@ -54,7 +54,7 @@ class Steps(Seen):
         self.stepped_at: Nanos = 0
         self.observers: list[Callable[[Sequence[Effect]], None]] = []
         self.lag_observers: list[Callable[[Nanos], None]] = []
-        self.pause_observers: list[Callable[[Nanos], None]] = []
+        self.freeze_observers: list[Callable[[Nanos], None]] = []
         self.beat_observers: list[Callable[[], None]] = []
         self.commit: Callable[[], bool | Awaitable[bool]] = _nothing_to_write
         self.unrecorded: Callable[[], bool] = _all_is_written
@@ -91,7 +91,7 @@ class Steps(Seen):
         """The instant of a step that is to come."""
         now = self._clock.now()
         if now > self._late_at:
-            self._paused(now)
+            self._frozen(now)
         self.stepped_at = now
         if now >= self.turn_at:
             self.turn_at = self.turn(now)
@@ -144,7 +144,7 @@ class Steps(Seen):
         """From now on the driver is meant to run at any time."""
         now = self._clock.now()
         if now > self._late_at:
-            self._paused(now)
+            self._frozen(now)
         self.stepped_at, self._late_at = now, _NEVER
         self._beating = True
         if self._beat is None and self._engine.live_leases:
@@ -155,30 +155,30 @@ class Steps(Seen):
             # What a beat brought about, such as a write that failed, was a step that began to beat anew.
             self._beat.cancel()
         self._beat_at = now + length
-        self._late_at = self._beat_at + PAUSED
+        self._late_at = self._beat_at + FROZEN
         self._beat = self._clock.call_at(self._beat_at, self._on_beat)
 
     def _on_beat(self) -> None:
         now = self._clock.now()
         if now > self._late_at:
-            self._paused(now)
+            self._frozen(now)
         self.stepped_at = now
         self._beat, self._late_at = None, _NEVER
         for observe in self.beat_observers:
             observe()
         if self._engine.live_leases:
-            # By a fresh look: what the observers did meanwhile, such as to write, was no pause.
+            # By a fresh look: what the observers did meanwhile, such as to write, was no freeze.
             self._beat_in(BEAT, self._clock.now())
 
-    def _paused(self, now: Nanos) -> None:
+    def _frozen(self, now: Nanos) -> None:
         """Nothing ran since the last step or beat: leases live as much longer, and what has arrived is heard first."""
         # Whoever is granted something meanwhile has it from now on.
         length, self.stepped_at = now - self.stepped_at, now
         self._late_at = _NEVER
-        self._follow(self._engine.handle(Pause(length), now=now), now)
+        self._follow(self._engine.handle(Freeze(length), now=now), now)
         # With very many leases that itself takes so long that it would count as the next one.
-        self._late_at = max(self._beat_at, self._clock.now()) + PAUSED
-        for observe in self.pause_observers:
+        self._late_at = max(self._beat_at, self._clock.now()) + FROZEN
+        for observe in self.freeze_observers:
             observe(length)
 
 

@@ -862,10 +862,10 @@ class TestHeart:
         assert [beat - began for beat in rig.beats] == [250 * MS, 1250 * MS, 2250 * MS, 3250 * MS]
         assert rig.clock.pending == 0
 
-    async def test_what_arrived_in_a_pause_is_heard_before_anything_ends(self, rig: Idle) -> None:
+    async def test_what_arrived_in_a_freeze_is_heard_before_anything_ends(self, rig: Idle) -> None:
         """However long it was, and whatever comes first: each lease ends as much later, and not within a second."""
         lost: list[Nanos] = []
-        rig.driver.pause_observers.append(lost.append)
+        rig.driver.freeze_observers.append(lost.append)
         renewed, silent = await rig.held(), lease_of(await rig.acquire(FOUR))
         rig.clock.advance(1250 * MS)
 
@@ -880,10 +880,10 @@ class TestHeart:
         rig.clock.advance(1)
         assert rig.ends() == [(silent, EndReason.EXPIRED)]
 
-    async def test_a_beat_that_comes_late_is_a_pause_too(self, rig: Idle) -> None:
+    async def test_a_beat_that_comes_late_is_a_freeze_too(self, rig: Idle) -> None:
         """Nothing else came first."""
         lost: list[Nanos] = []
-        rig.driver.pause_observers.append(lost.append)
+        rig.driver.freeze_observers.append(lost.append)
         await rig.held()
         rig.clock.advance(1250 * MS)
         rig.clock.time += 11 * SECOND
@@ -893,7 +893,7 @@ class TestHeart:
         assert lost == [11 * SECOND]
         assert rig.ends() == []
 
-    async def test_what_a_pause_brings_is_counted_from_its_end(self, rig: Idle) -> None:
+    async def test_what_a_freeze_brings_is_counted_from_its_end(self, rig: Idle) -> None:
         """Who is granted what ripened in it, and reckons from the last step, reckons with no more than was granted."""
         await rig.held()
         rig.driver.ask(SLOW)
@@ -926,20 +926,20 @@ class TestHeart:
         rig.driver.close()
         assert rig.clock.pending == 0
 
-    async def test_to_be_a_little_late_is_no_pause(self, rig: Idle) -> None:
+    async def test_to_be_a_little_late_is_no_freeze(self, rig: Idle) -> None:
         """A busy machine is: a quarter of a second beyond the beat."""
         lost: list[Nanos] = []
-        rig.driver.pause_observers.append(lost.append)
+        rig.driver.freeze_observers.append(lost.append)
         await rig.held()
         rig.clock.time += 500 * MS
         rig.clock.advance(0)
 
         assert lost == []
 
-    def test_without_leases_nothing_is_a_pause(self, rig: Idle) -> None:
+    def test_without_leases_nothing_is_a_freeze(self, rig: Idle) -> None:
         """There is nothing that it could have cost."""
         lost: list[Nanos] = []
-        rig.driver.pause_observers.append(lost.append)
+        rig.driver.freeze_observers.append(lost.append)
         rig.clock.advance(3600 * SECOND)
         rig.driver.drain()
 
@@ -974,7 +974,7 @@ class TestStart:
         clock = FakeClock()
         driver, effects = self.starting(clock)
         lost: list[Nanos] = []
-        driver.pause_observers.append(lost.append)
+        driver.freeze_observers.append(lost.append)
 
         clock.time += 2 * LEASE
         if first == "a timer":
@@ -992,12 +992,12 @@ class TestStart:
         assert any(isinstance(effect, LeaseEnded) for effect in effects)
         driver.close()
 
-    async def test_a_start_that_takes_its_time_is_no_pause(self) -> None:
+    async def test_a_start_that_takes_its_time_is_no_freeze(self) -> None:
         """With very many leases a step may be long."""
         clock = FakeClock()
         driver, effects = self.starting(clock)
         lost: list[Nanos] = []
-        driver.pause_observers.append(lost.append)
+        driver.freeze_observers.append(lost.append)
         clock.time += 1900 * MS
         driver.reserve_ids(LeaseId(20))
         clock.time += 1900 * MS

@@ -13,12 +13,12 @@ from governor.changes import Changes
 from governor.core import leases, restart
 from governor.core.effects import (
     Effect,
+    Frozen,
     Granted,
     LeaseEnded,
     LeaseExtended,
     LeaseOrphaned,
     OverrideOver,
-    Paused,
     Steered,
 )
 from governor.core.kinds.rate_limit import RateLimitSpec, Window
@@ -78,7 +78,7 @@ class World:
             lambda: driver.renew(some, chance.choice((None, SECOND, 30 * SECOND))),
             lambda: driver.disconnect(some),
             lambda: rig.clock.advance(chance.choice((1, 100, 900, 5000)) * MILLISECOND),
-            lambda: self._pause(rig),
+            lambda: self._freeze(rig),
             lambda: driver.reconfigure(tuple([spec for spec in SPECS if chance.random() < 0.7])),
             lambda: self._fill(rig),
             lambda: driver.revoke(some),
@@ -112,7 +112,7 @@ class World:
         length = chance.choice((1, 1000, 20_000)) * MILLISECOND
         rig.driver.set_override(name, limit if chance.random() < 0.8 else None, length)
 
-    def _pause(self, rig: Rig) -> None:
+    def _freeze(self, rig: Rig) -> None:
         rig.clock.time += self.chance.randint(1, 20) * SECOND
         rig.clock.advance(0)
 
@@ -125,7 +125,7 @@ class World:
         live = {lease: held for lease in self.leases if (held := driver.held(lease)) is not None}
         wrong = [f"lease {lease} is {rows.get(lease)}, not {live.get(lease)}" for lease in {*rows} ^ {*live}]
         for lease in {*rows} & {*live}:
-            # A pause that was written late has made it longer on record: that harms nobody.
+            # A freeze that was written late has made it longer on record: that harms nobody.
             deadline = max(live[lease].deadline, rows[lease].deadline)
             if rows[lease] != replace(live[lease], deadline=deadline):
                 wrong.append(f"lease {lease} is {rows[lease]}, not {live[lease]}")
@@ -174,7 +174,7 @@ async def test_what_is_on_record_is_what_is(tmp_path: Path, seed: int) -> None:
     assert await World(tmp_path, seed).live() == []
 
 
-@pytest.mark.parametrize("unseen", [Granted, LeaseEnded, LeaseExtended, LeaseOrphaned, Paused, Steered, OverrideOver])
+@pytest.mark.parametrize("unseen", [Granted, LeaseEnded, LeaseExtended, LeaseOrphaned, Frozen, Steered, OverrideOver])
 async def test_a_journal_that_does_not_look_is_found_out(
     tmp_path: Path, unseen: type[Effect], monkeypatch: pytest.MonkeyPatch
 ) -> None:

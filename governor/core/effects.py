@@ -233,7 +233,7 @@ class RestoreRefused:
 
 
 @dataclass(slots=True)
-class Paused:
+class Frozen:
     """Every lease ends ``length`` later than it would have, or a second from now if that is later; so many live."""
 
     length: Nanos
@@ -255,7 +255,7 @@ Effect = (
     | ReconfigureRefused
     | Restored
     | RestoreRefused
-    | Paused
+    | Frozen
     | Revoked
     | Steered
     | SteerRefused

@@ -60,7 +60,7 @@ class Release:
 class Renew:
     """Extend leases to ``lease`` from now; one result for each id.
 
-    None is as long as each was granted for, and takes nothing away: a restart, a pause or another renewal may have
+    None is as long as each was granted for, and takes nothing away: a restart, a freeze or another renewal may have
     given it more, and whoever was told so must be able to rely on it until he is told otherwise.
     """
 
@@ -105,7 +105,7 @@ class Restore:
 
 
 @dataclass(slots=True)
-class Pause:
+class Freeze:
     """Nothing was done for ``length`` until now: every lease ends that much later, and none within the next second.
 
     So what renews a lease, and has arrived meanwhile, is heard before anything ends. Waits are over when they would
@@ -195,7 +195,7 @@ Event = (
     | Wake
     | Reconfigure
     | Restore
-    | Pause
+    | Freeze
     | Drain
     | ReserveIds
     | Seal

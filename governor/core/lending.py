@@ -8,7 +8,7 @@ from typing import Final
 
 from governor.core.agenda import Agenda
 from governor.core.ask import Ask
-from governor.core.effects import Denied, Effect, Granted, LeaseEnded, LeaseOrphaned, Paused, Refunded
+from governor.core.effects import Denied, Effect, Frozen, Granted, LeaseEnded, LeaseOrphaned, Refunded
 from governor.core.events import Acquire
 from governor.core.leases import Lease, Leases
 from governor.core.register import Register
@@ -147,12 +147,12 @@ class Lending:
                 self.leases.move(lease, deadline, EndReason.DISCONNECTED)
                 effects.append(LeaseOrphaned(lease.id, deadline))
 
-    def pause(self, length: Nanos, now: Nanos, effects: list[Effect]) -> None:
+    def freeze(self, length: Nanos, now: Nanos, effects: list[Effect]) -> None:
         """Nothing was done for ``length``: every lease ends that much later, and none within a second from now."""
         for lease in self.leases:
             assert lease.deadline is not None, "a lease without a deadline lent nothing, so it does not live"
             self.leases.move(lease, max(lease.deadline + length, now + SECOND), lease.ends_as)
-        effects.append(Paused(length, len(self.leases)))
+        effects.append(Frozen(length, len(self.leases)))
 
     def forget_request(self, lease_id: LeaseId) -> None:
         """Whoever asked for a lease that ended will not repeat the ask: its request id is free."""

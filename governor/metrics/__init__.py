@@ -45,7 +45,7 @@ class Metrics:
         self._version = version
         self._tallies = Tallies(snapshot)
         self._loop_lag = Histogram(LAGS)
-        self._paused: Nanos = 0
+        self._frozen: Nanos = 0
         self._writes = Histogram(WRITES)
         self._write_errors = 0
         self._writable = True
@@ -73,9 +73,9 @@ class Metrics:
         """The engine was woken this much later than it asked to be; a hair too early is in time."""
         self._loop_lag.add(max(0, late))
 
-    def paused(self, length: Nanos) -> None:
+    def frozen(self, length: Nanos) -> None:
         """Nothing at all ran for so long."""
-        self._paused += length
+        self._frozen += length
 
     def store_written(self, took: Nanos) -> None:
         """Changes were put on record within so long."""
@@ -115,7 +115,7 @@ class Metrics:
         self._tallies.follow(snapshot)
         self._tallies.clients.tend(self._now())
         daemon = DaemonFacts(
-            self._paused,
+            self._frozen,
             self._writes.copy(),
             self._write_errors,
             self._writable,

@@ -204,7 +204,7 @@ LEASE_RENEWALS: Final = Family(
     "Lease ids that were to be renewed, by outcome: renewed, ended (too late), unknown, or refused for the "
     "length asked.",
 )
-PAUSES: Final = Family(
+FREEZES: Final = Family(
     "governor_pauses_seconds_total",
     "counter",
     (),

@@ -52,9 +52,9 @@ class ConfigFacts:
 
 @dataclass(slots=True, frozen=True)
 class DaemonFacts:
-    """What has happened to the daemon itself: how long it was paused, how its writing went."""
+    """What has happened to the daemon itself: how long it was frozen, how its writing went."""
 
-    paused: Nanos
+    frozen: Nanos
     writes: Histogram
     write_errors: int
     writable: bool
@@ -137,7 +137,7 @@ def _about_the_daemon(facts: Facts, pen: Pen[AnyStr]) -> Iterator[AnyStr]:
         (families.CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP, config.loaded_at),
         (families.DAEMON_DRAINING, int(facts.snapshot.draining)),
         (families.EVENT_LOOP_LAG, facts.loop_lag),
-        (families.PAUSES, daemon.paused / SECOND),
+        (families.FREEZES, daemon.frozen / SECOND),
         (families.STORE_ERRORS, daemon.write_errors),
         (families.STORE_WRITABLE, int(daemon.writable)),
         (families.AUDIT_DROPPED, daemon.audit_dropped),

@@ -17,13 +17,13 @@ from governor.core.effects import (
     Abandoned,
     Denied,
     Effect,
+    Frozen,
     Granted,
     LeaseEnded,
     LeaseExtended,
     LeaseOrphaned,
     LeaseState,
     OverrideOver,
-    Paused,
     Queued,
     Reconfigured,
     ReconfigureRefused,
@@ -58,7 +58,7 @@ _Seldom = (
     | Refunded
     | Restored
     | RestoreRefused
-    | Paused
+    | Frozen
     | Revoked
     | Steered
     | SteerRefused
@@ -283,7 +283,7 @@ class Tallies:
             case Renewed():
                 for result in effect.results:
                     self.renewals[result.state] += 1
-            case LeaseOrphaned() | Revoked() | Restored() | Paused():
+            case LeaseOrphaned() | Revoked() | Restored() | Frozen():
                 pass  # what lives is counted when it ends, what ended was; whoever found that time was lost counts it
             case Queued() | Refunded() | Steered() | OverrideOver():
                 pass  # no ticket has ended by it; who waits, and what is in force and available, is in the snapshot

@@ -45,15 +45,15 @@ class Batch:
     # Of which something else is in force, or said, than before.
     steered: list[tuple[str, Nanos, str, str, Nanos, str]] = field(default_factory=list)
     # Every deadline moves by the first, and none stays before the second.
-    pause: tuple[Nanos, Nanos] | None = None
+    freeze: tuple[Nanos, Nanos] | None = None
     reserved: int | None = None
     promised: Nanos | None = None
     stamp: Nanos | None = None
 
     def statements(self) -> Iterator[tuple[str, Sequence[Sequence[int | str]]]]:
         """Each with its rows, in an order in which they do not undo one another."""
-        if self.pause is not None:
-            yield "UPDATE lease SET deadline = max(deadline + ?, ?)", [self.pause]
+        if self.freeze is not None:
+            yield "UPDATE lease SET deadline = max(deadline + ?, ?)", [self.freeze]
         if self.resources is not None:
             yield "DELETE FROM resource", [()]
         for statement, rows in (

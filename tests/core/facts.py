@@ -7,6 +7,7 @@ from governor.core.effects import (
     Abandoned,
     Denied,
     Effect,
+    Frozen,
     Granted,
     LeaseEnded,
     LeaseExtended,
@@ -14,7 +15,6 @@ from governor.core.effects import (
     LeaseResult,
     LeaseState,
     OverrideOver,
-    Paused,
     Queued,
     Reconfigured,
     ReconfigureRefused,
@@ -64,7 +64,7 @@ def _of_leases(
     | Refunded
     | Restored
     | RestoreRefused
-    | Paused
+    | Frozen
     | Steered
     | SteerRefused
     | OverrideOver,
@@ -78,8 +78,8 @@ def _of_leases(
             return ("orphaned", effect.lease, effect.deadline)
         case Refunded():
             return ("refunded", effect.lease)
-        case Paused():
-            return ("paused", effect.length, effect.leases)
+        case Frozen():
+            return ("frozen", effect.length, effect.leases)
         case Steered():
             return ("steered", effect.resource, effect.changed, *effect.members)
         case SteerRefused():

@@ -16,7 +16,7 @@ from governor.core.events import (
     Disconnect,
     Drain,
     Event,
-    Pause,
+    Freeze,
     Quarantine,
     Readmit,
     Reconfigure,
@@ -130,8 +130,8 @@ class Model:
         """What must have happened in this step; ``effects`` are asked only for lease numbers and members."""
         self.facts = []
         self._told = {effect.ticket: effect for effect in effects if isinstance(effect, Granted)}
-        if isinstance(event, Pause):
-            self._pause(event.length, now)
+        if isinstance(event, Freeze):
+            self._freeze(event.length, now)
         self._settle(now)
         match event:
             case Acquire():
@@ -142,7 +142,7 @@ class Model:
                 self._of_holders(event, now)
             case Reconfigure():
                 self._reconfigure(event.resources, now)
-            case Wake() | Pause():
+            case Wake() | Freeze():
                 pass
             case Revoke():
                 self.facts.append(("revoked", *[self._revoke(id_, now) for id_ in event.leases]))
@@ -177,13 +177,13 @@ class Model:
                 del self.leases[id_]
             lease.holders, lease.surely_received = [], True
 
-    def _pause(self, length: Nanos, now: Nanos) -> None:
+    def _freeze(self, length: Nanos, now: Nanos) -> None:
         """All that time does not count for leases."""
         live = [lease for lease in self.leases.values() if lease.ended is None]
         for lease in live:
             assert lease.deadline is not None
             lease.deadline = max(lease.deadline + length, now + SECOND)
-        self.facts.append(("paused", length, len(live)))
+        self.facts.append(("frozen", length, len(live)))
 
     # --- time -------------------------------------------------------------------------------------------------
 

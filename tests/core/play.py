@@ -27,7 +27,7 @@ from governor.core.events import (
     Disconnect,
     Drain,
     Event,
-    Pause,
+    Freeze,
     Reconfigure,
     Release,
     Renew,
@@ -80,14 +80,14 @@ class Play:
         self.now = now
         return effects + self.do(Wake())
 
-    def frozen_until(self, now: Nanos) -> None:
+    def unseen_until(self, now: Nanos) -> None:
         """Time passes until ``now`` and nobody looks: whatever is due meanwhile happens with the next event."""
         self.now = now
 
-    def paused_until(self, now: Nanos) -> list[Effect]:
+    def frozen_until(self, now: Nanos) -> list[Effect]:
         """Time passes until ``now`` and nobody looks, and then that is noticed."""
         length, self.now = now - self.now, now
-        return self.do(Pause(length))
+        return self.do(Freeze(length))
 
     def restart(self, *resources: ResourceSpec, now: Nanos, grace: Nanos = 0) -> Reconfigured | ReconfigureRefused:
         """Another daemon starts at ``now``, of its own clock, from what was remembered of this one."""

@@ -13,12 +13,12 @@ from governor.core.effects import (
     Abandoned,
     Denied,
     Effect,
+    Frozen,
     Granted,
     LeaseEnded,
     LeaseExtended,
     LeaseOrphaned,
     OverrideOver,
-    Paused,
     Queued,
     Reconfigured,
     ReconfigureRefused,
@@ -34,7 +34,7 @@ from governor.core.events import (
     Acquire,
     Disconnect,
     Event,
-    Pause,
+    Freeze,
     Reconfigure,
     Release,
     Revoke,
@@ -224,8 +224,8 @@ class Record:
                 self._extended(effect, now)
             case LeaseOrphaned():
                 self._orphaned(effect, event, now)
-            case Paused():
-                self._paused(effect, event, now)
+            case Frozen():
+                self._frozen(effect, event, now)
             case Refunded():
                 assert isinstance(event, Abandon)
                 assert not self.leases[effect.lease].lends, "what was lent comes back as a lease that ends"
@@ -239,8 +239,8 @@ class Record:
         assert effect.left == lease.deadline - now > 0
         lease.deadline, lease.orphaned = effect.deadline, False
 
-    def _paused(self, effect: Paused, event: Event, now: Nanos) -> None:
-        assert isinstance(event, Pause)
+    def _frozen(self, effect: Frozen, event: Event, now: Nanos) -> None:
+        assert isinstance(event, Freeze)
         live = self.live()
         assert (effect.length, effect.leases) == (event.length, len(live))
         for lease in live:

@@ -128,7 +128,7 @@ def test_a_look_ends_nothing() -> None:
     """A lease is held until a step has ended it; whoever looks knows the time."""
     play = Play(semaphore("db", 1, lease=10 * SECOND))
     ticket = play.ask("db")
-    play.frozen_until(11 * SECOND)
+    play.unseen_until(11 * SECOND)
     assert play.deadline(ticket) == 10 * SECOND
 
     play.at(11 * SECOND)
@@ -331,7 +331,10 @@ def test_each_member_is_shown_with_all_that_it_has_been_through() -> None:
 def test_each_window_says_what_it_has_and_when_there_is_more() -> None:
     """None when there is something now, and when there never will be."""
     play = Play(
-        rate_limit("api", (2, SECOND, 3), (0, 60 * SECOND, 1)), rate_limit("b", (1, SECOND, 1)), semaphore("db", 1)
+        rate_limit("api", (2, SECOND, 3), (0, 60 * SECOND, 1)),
+        rate_limit("b", (1, SECOND, 1)),
+        semaphore("db", 1),
+        pool("conn", ["a"]),
     )
     play.ask("b")
 
@@ -340,7 +343,7 @@ def test_each_window_says_what_it_has_and_when_there_is_more() -> None:
         WindowView(0, 60 * SECOND, 0, 0, None),
     )
     assert play.engine.windows("b", now=SECOND // 4) == (WindowView(1, SECOND, 1, 0, SECOND),)
-    assert play.engine.windows("db", now=0) == play.engine.windows("nowhere", now=0) == ()
+    assert [play.engine.windows(name, now=0) for name in ("db", "conn", "nowhere")] == [(), (), ()]
 
 
 def test_what_is_declared_is_not_what_is_in_force() -> None:

@@ -19,7 +19,7 @@ from governor.core.events import (
     Disconnect,
     Drain,
     Event,
-    Pause,
+    Freeze,
     Reconfigure,
     Release,
     Renew,
@@ -286,10 +286,10 @@ class EngineMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.steps % 7 == 6)
     @rule(length=lengths, look=st.booleans())
-    def pause(self, length: Nanos, look: bool) -> None:  # noqa: FBT001 - Hypothesis passes by name
+    def freeze(self, length: Nanos, look: bool) -> None:  # noqa: FBT001 - Hypothesis passes by name
         """Nothing was done for a while; whatever was due meanwhile has not happened."""
         self.now += length
-        self.do(Pause(length if look else 1000 * MS))
+        self.do(Freeze(length if look else 1000 * MS))
 
     @precondition(lambda self: self.steps % 5 == 4)
     @rule()

@@ -171,7 +171,7 @@ def test_nobody_asks_under_a_limit_that_is_over_however_far_behind_the_engine_is
     for _ in range(5):
         play.ask("many")
     play.do(SetOverride("db", SemaphoreSpec(2), 2 * SECOND))
-    play.frozen_until(3 * SECOND)
+    play.unseen_until(3 * SECOND)
 
     first, second = play.ask("db", wait=0), play.ask("db", wait=0)
 
@@ -189,7 +189,7 @@ def test_an_order_comes_after_all_that_is_due(order: Steer) -> None:
     for _ in range(9):
         play.ask("db")
     play.ask("conn")
-    play.frozen_until(2 * SECOND)
+    play.unseen_until(2 * SECOND)
 
     effects = play.do(order)
 
@@ -201,19 +201,19 @@ def test_of_leases_that_are_over_a_revocation_says_so() -> None:
     """Also when the engine is behind: they have expired before."""
     play = Play(semaphore("db", 9, lease=SECOND), at_once=1)
     leases = [play.lease(play.ask("db")) for _ in range(5)]
-    play.frozen_until(2 * SECOND)
+    play.unseen_until(2 * SECOND)
 
     assert [result.state.value for result in play.revoke(leases[-1], leases[-1])] == ["ended", "ended"]
     assert {reason.value for _, _, reason in play.ends()} == {"expired"}
 
 
-def test_a_pause_of_the_daemon_does_not_move_the_end_of_an_override() -> None:
+def test_a_freeze_of_the_daemon_does_not_move_the_end_of_an_override() -> None:
     """It is in the time of the world."""
     play = Play(semaphore("db", 1, lease=10 * SECOND))
     play.ask("db")
     play.do(SetOverride("db", SemaphoreSpec(2), 5 * SECOND))
 
-    effects = play.paused_until(6 * SECOND)
+    effects = play.frozen_until(6 * SECOND)
 
     assert OverrideOver("db") in effects
     assert not any(isinstance(effect, LeaseEnded) for effect in effects)

@@ -28,7 +28,7 @@ def test_one_event_ends_at_most_a_thousand_leases() -> None:
     play = Play(semaphore("db", None, lease=10 * SECOND))
     for _ in range(many):
         play.ask("db")
-    play.frozen_until(10 * SECOND)
+    play.unseen_until(10 * SECOND)
 
     for ended in (AT_ONCE, AT_ONCE, 1):
         assert play.engine.next_deadline() == 10 * SECOND
@@ -40,7 +40,7 @@ def behind(*resources: ResourceSpec, at: Nanos = 20 * SECOND) -> Play:
     """An engine in which nothing that is due has happened yet, nor will by itself."""
     play = Play(*resources)
     play.engine._at_once = 0
-    play.frozen_until(at)
+    play.unseen_until(at)
     return play
 
 
@@ -48,7 +48,7 @@ def test_what_is_over_is_not_renewed_or_released_or_orphaned() -> None:
     """Whatever an event names is brought up to date first: it ends as it would have, and once."""
     play = behind(db, at=0)
     renewed, released, orphaned = (play.lease(play.ask("db")) for _ in range(3))
-    play.frozen_until(10 * SECOND)
+    play.unseen_until(10 * SECOND)
 
     assert play.renew(renewed)[0].state is LeaseState.ENDED
     assert play.release(released, released)[1].state is LeaseState.ENDED
@@ -60,7 +60,7 @@ def test_what_is_not_over_is_renewed() -> None:
     """Although other leases should have ended already."""
     play = behind(db, at=0)
     over, live = play.ask("db", lease=SECOND), play.ask("db")
-    play.frozen_until(5 * SECOND)
+    play.unseen_until(5 * SECOND)
 
     assert play.renew(play.lease(live))[0].state is LeaseState.RENEWED
     assert play.engine.held(play.lease(over)) is not None
@@ -70,7 +70,7 @@ def test_the_last_thing_that_is_over_may_be_one_that_is_named() -> None:
     """Then nothing is left that would wake anybody: the line moves at once (I3)."""
     play = behind(semaphore("db", 1, lease=10 * SECOND, max_wait=1000 * SECOND), at=0)
     lease, waiting = play.lease(play.ask("db")), play.ask("db")
-    play.frozen_until(10 * SECOND)
+    play.unseen_until(10 * SECOND)
 
     play.release(lease)
 
@@ -81,7 +81,7 @@ def test_a_repeat_of_what_is_over_is_told_so() -> None:
     """The lease of that request id has ended; an older one is left as it is."""
     play = behind(db, at=0)
     other, lease = play.ask("db"), play.ask("db", request_id="1")
-    play.frozen_until(10 * SECOND)
+    play.unseen_until(10 * SECOND)
 
     assert play.denial(play.ask("db", request_id="1")).reason is Reason.LEASE_ENDED
     assert play.held(lease) is None
@@ -93,7 +93,7 @@ def test_a_repeat_at_a_place_where_nobody_waits_any_more_is_a_new_ask() -> None:
     play = behind(semaphore("db", 1, max_wait=5 * SECOND, lease=1000 * SECOND), at=0)
     play.ask("db")
     first, other = play.ask("db", request_id="1"), play.ask("db")
-    play.frozen_until(5 * SECOND)
+    play.unseen_until(5 * SECOND)
 
     again = play.ask("db", request_id="1")
 
@@ -107,7 +107,7 @@ def test_who_gives_up_too_late_was_told() -> None:
     play = behind(semaphore("db", 1, lease=1000 * SECOND), at=0)
     play.ask("db")
     over, not_over = play.ask("db", wait=SECOND), play.ask("db", wait=10 * SECOND)
-    play.frozen_until(5 * SECOND)
+    play.unseen_until(5 * SECOND)
 
     assert [type(effect) for effect in play.abandon(over)] == [Denied]
     assert [type(effect).__name__ for effect in play.abandon(not_over)] == ["Abandoned"]
@@ -118,7 +118,7 @@ def test_an_undelivered_grant_that_is_over_has_expired() -> None:
     play = behind(db, at=0)
     ticket = play.ask("db")
     play.ask("db")
-    play.frozen_until(10 * SECOND)
+    play.unseen_until(10 * SECOND)
 
     assert ends(play.abandon(ticket)) == [play.lease(ticket)]
     assert play.ends()[0][2] is EndReason.EXPIRED
@@ -128,7 +128,7 @@ def test_who_does_not_wait_may_be_refused_what_comes_back_in_a_moment() -> None:
     """And who waits has it then, before anybody who came later (I4)."""
     play = behind(semaphore("db", 1, lease=10 * SECOND), at=0)
     play.ask("db")
-    play.frozen_until(10 * SECOND)
+    play.unseen_until(10 * SECOND)
 
     refused, waits, later = play.ask("db", wait=0), play.ask("db"), play.ask("db")
     assert play.denial(refused).reason is Reason.NONE_FREE
@@ -145,7 +145,7 @@ def test_a_line_moves_only_as_the_engine_catches_up() -> None:
     lease = play.lease(play.ask("db"))
     play.ask("other")
     ann, cleo = play.ask("db", wait=5 * SECOND), play.ask("db", wait=30 * SECOND)
-    play.frozen_until(10 * SECOND)
+    play.unseen_until(10 * SECOND)
 
     play.release(lease)
     assert play.waits(ann)
@@ -160,7 +160,7 @@ def test_a_new_declaration_waits_for_nothing() -> None:
     """All that is due happens before it, however much it is."""
     play = behind(db, at=0)
     tickets = [play.ask("db") for _ in range(3)]
-    play.frozen_until(10 * SECOND)
+    play.unseen_until(10 * SECOND)
 
     play.reconfigure(db)
 

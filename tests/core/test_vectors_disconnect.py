@@ -84,7 +84,7 @@ def test_a_renewal_at_the_end_of_the_grace_is_too_late() -> None:
     play = Play(semaphore("db", 1, on_disconnect=2 * SECOND))
     lease = play.lease(play.ask("db"))
     play.disconnect(lease)
-    play.frozen_until(2 * SECOND)
+    play.unseen_until(2 * SECOND)
 
     (result,) = play.renew(lease)
 
@@ -251,7 +251,7 @@ def test_what_was_due_before_has_happened() -> None:
     """A lease whose time was over before its holder went has expired."""
     play = Play(semaphore("db", 1, lease=SECOND, on_disconnect=RELEASE))
     lease = play.lease(play.ask("db"))
-    play.frozen_until(SECOND)
+    play.unseen_until(SECOND)
 
     play.disconnect(lease)
 
@@ -262,7 +262,7 @@ def test_late_is_told_as_late() -> None:
     """When nobody looked in time, the end says by how much the grace was overdrawn."""
     play = Play(semaphore("db", 1, on_disconnect=2 * SECOND))
     play.disconnect(play.lease(play.ask("db")))
-    play.frozen_until(2 * SECOND + 7 * MILLISECOND)
+    play.unseen_until(2 * SECOND + 7 * MILLISECOND)
 
     (end,) = play.at(play.now)
 

@@ -102,7 +102,7 @@ def test_a_frozen_daemon_grants_no_more_than_a_burst_when_it_wakes() -> None:
     play.ask("api")
     waiters = [play.ask("api") for _ in range(10)]
 
-    play.frozen_until(20 * SECOND)
+    play.unseen_until(20 * SECOND)
     play.at(20 * SECOND)
     assert sum(not play.waits(waiter) for waiter in waiters) == 1
     play.at(23 * SECOND)

@@ -11,8 +11,8 @@ It knows how to read a story, play it and write the answers down. It must never 
     WHO is gone                            before the answer of that ask was delivered
     WHO disconnects [#LEASE]               whoever held the lease is gone
     at TIME                                time passes, and a timer fires at each deadline
-    frozen until TIME                      time passes, and nobody looks
-    paused until TIME                      time passes, and then it is noticed that nobody looked
+    unseen until TIME                      time passes, and nobody looks
+    frozen until TIME                      time passes, and then it is noticed that nobody looked
     restart at TIME [grace=]               another daemon goes on from what was remembered; resources as for `declare`
     drain  ·  reserve ids to N  ·  restart from N  ·  show
     operator revokes #LEASE …  ·  operator pauses|drains|resumes NAME
@@ -30,13 +30,13 @@ from governor.core.effects import (
     Abandoned,
     Denied,
     Effect,
+    Frozen,
     Granted,
     LeaseEnded,
     LeaseExtended,
     LeaseOrphaned,
     LeaseResult,
     OverrideOver,
-    Paused,
     Queued,
     Reconfigured,
     ReconfigureRefused,
@@ -168,7 +168,7 @@ class Stage:
             case ["show"]:
                 snapshot = self._play.engine.snapshot(now=self._play.now)
                 self._answers += [f"{clock(self._play.now):>8}  {row(shown)}" for shown in snapshot.resources]
-            case [("at" | "frozen" | "paused" | "restart"), *words] if words:
+            case [("at" | "unseen" | "frozen" | "restart"), *words] if words:
                 self._pass_time(command, declared)
             case [who, *words] if words:
                 self._act(who, words)
@@ -179,10 +179,10 @@ class Stage:
         match command:
             case ["at", time]:
                 self._play.at(duration(time))
+            case ["unseen", "until", time]:
+                self._play.unseen_until(duration(time))
             case ["frozen", "until", time]:
                 self._play.frozen_until(duration(time))
-            case ["paused", "until", time]:
-                self._play.paused_until(duration(time))
             case ["restart", "at", time, *options]:
                 grace = next((duration(word[6:]) for word in options), 0)
                 self._play.restart(*declared, now=duration(time), grace=grace)
@@ -285,7 +285,7 @@ class Stage:
 
 
 Other = (
-    LeaseEnded | LeaseExtended | LeaseOrphaned | Refunded | Restored | Paused | Steered | SteerRefused | OverrideOver
+    LeaseEnded | LeaseExtended | LeaseOrphaned | Refunded | Restored | Frozen | Steered | SteerRefused | OverrideOver
 )
 
 
@@ -303,8 +303,8 @@ def tell(effect: Other) -> str:
             return f"lease {effect.lease} is refunded: {parts(effect.grants)}"
         case Restored():
             return f"leases that live on: {effect.leases}"
-        case Paused():
-            return f"paused for {clock(effect.length)}: leases that end later: {effect.leases}"
+        case Frozen():
+            return f"frozen for {clock(effect.length)}: leases that end later: {effect.leases}"
         case Steered():
             members = f", {', '.join(effect.members)}" if effect.members else ""
             return (

@@ -40,7 +40,7 @@ def main() -> int:
         seen["worlds"] += 1
         seen["calls"] += len(outcome.history.calls)
         seen["restarts"] += outcome.boots - 1
-        seen["pauses"] += outcome.pauses
+        seen["freezes"] += outcome.freezes
         if outcome.problems:
             wrong += 1
             print(f"seed {seed}: {outcome.problems[0]}")

@@ -15,7 +15,7 @@ from governor.core.events import (
     Acquire,
     Disconnect,
     Event,
-    Pause,
+    Freeze,
     Reconfigure,
     Release,
     Renew,
@@ -64,7 +64,7 @@ class Daemon:
         self.store = Store()
         self.boots = 0
         self.up = False
-        self.pauses = 0
+        self.freezes = 0
         self._world = world
         self._offset: Nanos = 0
         self._stopped_until: Nanos = 0
@@ -225,8 +225,8 @@ class Daemon:
         """One step of the engine, after the time that was lost if any was."""
         now = self.clock
         if self.engine.live_leases and now - self._alive > BEAT + LATE:
-            self.pauses += 1
-            self._effects(self.engine.handle(Pause(now - self._alive), now=now))
+            self.freezes += 1
+            self._effects(self.engine.handle(Freeze(now - self._alive), now=now))
         self._alive = now
         effects = self.engine.handle(event, now=now)
         self._effects(effects)

@@ -30,7 +30,7 @@ class Outcome:
     problems: list[str]
     history: History
     boots: int
-    pauses: int
+    freezes: int
 
 
 def run(seed: int, *, hasty: bool = False) -> Outcome:
@@ -59,7 +59,7 @@ def run(seed: int, *, hasty: bool = False) -> Outcome:
     except AssertionError as error:
         problems.append(f"{world.now}: the engine itself: {error!r}")
     problems += check(history)
-    return Outcome(problems, history, daemon.boots + 1, daemon.pauses)
+    return Outcome(problems, history, daemon.boots + 1, daemon.freezes)
 
 
 # --- what befalls it ----------------------------------------------------------------------------------------------

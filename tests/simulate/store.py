@@ -11,11 +11,11 @@ from typing import Final, TypeVar
 
 from governor.core.effects import (
     Effect,
+    Frozen,
     Granted,
     LeaseEnded,
     LeaseExtended,
     LeaseOrphaned,
-    Paused,
     Reconfigured,
     Refunded,
     Released,
@@ -147,7 +147,7 @@ class Scribe:
                 case Released():
                     # Their request ids may be free now.
                     self._leases.update(dict.fromkeys([result.lease for result in effect.results]))
-                case Paused():
+                case Frozen():
                     self._leases.update(dict.fromkeys(map(LeaseId, range(1, self._engine.last_id + 1))))
                 case Reconfigured():
                     # Also those that are remembered no longer, since they are as good as new.

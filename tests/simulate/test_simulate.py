@@ -29,7 +29,7 @@ def test_a_seed_is_all_there_is_to_a_world() -> None:
     first, again = run(7), run(7)
 
     assert first.history == again.history
-    assert (first.boots, first.pauses) == (again.boots, again.pauses)
+    assert (first.boots, first.freezes) == (again.boots, again.freezes)
 
 
 def test_a_world_is_busy() -> None:
@@ -38,7 +38,7 @@ def test_a_world_is_busy() -> None:
     results = {call.result for outcome in outcomes for call in outcome.history.calls}
 
     assert all(outcome.boots > 1 for outcome in outcomes)
-    assert sum(outcome.pauses for outcome in outcomes) > 0
+    assert sum(outcome.freezes for outcome in outcomes) > 0
     assert results >= {
         "",
         "granted",

@@ -76,13 +76,13 @@ def test_what_is_written_is_read(store: Store) -> None:
 
 
 def test_what_has_changed_is_changed(store: Store) -> None:
-    """Ends, renewals, memories, a pause: each finds its row."""
+    """Ends, renewals, memories, a freeze: each finds its row."""
     spec = ResourceSpec("jobs", SemaphoreSpec(8), 1, 2, 3, 4, 5)
     rows = [lease_row(lease(number), graced=True) for number in (1, 2, 3)]
     store.write(Batch(leases=rows, resources=[resource_row(Remembered(spec, {}, 1))]))
 
     store.write(Batch(gone=[(1,)], moved=[(90, True, False, 2)], memories=[('{"a":1}', 9, "jobs")]))
-    store.write(Batch(pause=(100, 160), stamp=60))
+    store.write(Batch(freeze=(100, 160), stamp=60))
 
     stored = store.load()
     assert [(row.held.id, row.held.deadline) for row in stored.leases] == [(2, 190), (3, 160)]
