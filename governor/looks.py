@@ -70,6 +70,14 @@ class Looks:
         """The live lease that this client's request id stands for."""
         return self._engine.lease_of(client, request_id)
 
+    def knows(self, client: str, request_id: str) -> bool:
+        """Whether this client's request id stands for anything: a place in line, or a lease that lives or has ended."""
+        return self._engine.knows(client, request_id)
+
+    def client_of(self, lease: LeaseId) -> str | None:
+        """Whose a lease is; None when it does not live."""
+        return self._engine.client_of(lease)
+
     def past(self, lease: LeaseId) -> Past | None:
         """What a lease was that has ended, if a request id still stands for it."""
         return self._engine.past(lease)
