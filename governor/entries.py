@@ -4,10 +4,10 @@ It knows effects, and puts them into words. It must never know who is told. One 
 client or an attribute of a member, since those may be secrets.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, Protocol
 
 from governor.core.effects import (
     Abandoned,
@@ -105,6 +105,14 @@ class Entry:
     detail: str = ""
     actor: str = ""
     missed: int = 0
+
+
+class Act(Protocol):
+    """Puts on record what has been done to the daemon; as `Chronicle.act`."""
+
+    def __call__(self, what: What, resources: Collection[str] = (), detail: str = "", actor: str = "") -> None:
+        """``detail`` is the rest of it in words, ``actor`` who says he did it."""
+        ...
 
 
 def entries(

@@ -8,13 +8,13 @@ Whatever befalls thousands of leases at once is said of the first few of each se
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Sequence
-from typing import Final, Protocol
+from collections.abc import Sequence
+from typing import Final
 
 from governor.clock import Clock, Timer
 from governor.core.effects import Effect, LeaseEnded, OverrideOver
 from governor.core.types import SECOND, EndReason, Grant
-from governor.entries import Entry, What
+from governor.entries import Act, Entry, What
 from governor.wording import count, printable, span
 
 # Lines within a second about each: leases that ended otherwise than by release, and acts of operators.
@@ -26,14 +26,6 @@ _TOLD_ELSEWHERE: Final = frozenset((What.STARTED, What.RELOADED, What.RELOAD_REF
 _RELEASED: Final = EndReason.RELEASED
 
 _LOG: Final = logging.getLogger("governor")
-
-
-class Act(Protocol):
-    """As `Chronicle.act`."""
-
-    def __call__(self, what: What, resources: Collection[str] = (), detail: str = "", actor: str = "") -> None:
-        """Told by whoever carried it out."""
-        ...
 
 
 class Lines:

@@ -140,7 +140,7 @@ class _Json(logging.Formatter):
         if record.name != "governor":
             said["logger"] = record.name
         fields: dict[str, object] = getattr(record, "fields", {})
-        said.update({name: value for name, value in fields.items() if value and name not in said})
+        said.update({name: value for name, value in fields.items() if value not in (None, "") and name not in said})
         if record.exc_info:
             said["exception"] = self.formatException(record.exc_info)
         return json.dumps(said, ensure_ascii=False, default=str)

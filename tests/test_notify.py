@@ -71,12 +71,26 @@ async def test_the_loop_itself_says_that_it_runs(manager: socket.socket) -> None
         manager.recv(4096)
 
 
+async def test_a_loop_that_is_stuck_says_nothing(manager: socket.socket) -> None:
+    """However many signs were due meanwhile, so that the manager sees it; whoever else runs cannot speak for it."""
+    manager.setblocking(False)  # noqa: FBT003 - its only argument
+    with Notifier(environ(manager, WATCHDOG_USEC="2000"), ME) as notifier:
+        notifier.ready("serving")
+        heard(manager)
+        heard(manager)
+        time.sleep(0.02)  # noqa: ASYNC251 - what is stuck is the loop
+
+        with pytest.raises(BlockingIOError):
+            manager.recv(4096)
+
+
 @pytest.mark.parametrize("watchdog", [{}, {"WATCHDOG_USEC": "2000", "WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "soon"}])
 async def test_a_watchdog_of_somebody_else_is_not_fed(manager: socket.socket, watchdog: dict[str, str]) -> None:
-    """There is none, it is meant for another process, or it makes no sense."""
+    """There is none, it is meant for another process, or it makes no sense; then nothing wakes up for it."""
     with Notifier(environ(manager, **watchdog), ME) as notifier:
         notifier.ready("serving")
         heard(manager)
+        assert notifier._timer is None
         notifier.stopping("bye", 0)
 
         assert heard(manager)[0] == "STOPPING=1"

@@ -6,7 +6,8 @@ about.
 Under ``drop`` nobody waits, and what the file cannot take in time is dropped and counted. Under ``block`` whoever is
 about to be told of anything waits until its line is written: with what is put on record, so that there is one place to
 wait. A file that says that it cannot be written is not waited for: nothing is granted meanwhile, as while the state
-cannot be written, and as while more lines wait than may.
+cannot be written, and as while more lines wait than may. What was granted and is in no line of it was told to nobody,
+and is taken back.
 """
 
 import asyncio
@@ -17,9 +18,11 @@ from typing import Final
 
 from governor.audit.file import AuditFile, AuditFileError
 from governor.audit.line import line
+from governor.audit.unwritten import Unwritten
 from governor.audit.writer import MAX_BYTES, Writer
 from governor.auditing import AuditEvents, Auditing, AuditPolicy
 from governor.chronicle import Chronicle
+from governor.core.effects import Effect
 from governor.core.types import Nanos
 from governor.driver import Driver
 from governor.entries import ACTS, LEASES, Entry, What
@@ -77,6 +80,9 @@ class Audit:
         self._driver: Driver | None = None
         self._commit: Callable[[], Done] = lambda: True
         self._holding = False
+        self._unwritten = Unwritten()
+        # Some of that was taken back, and whoever it was granted to may be about to ask whether all is well.
+        self._took_back = False
         # Called when `hindrance` is another.
         self.changed: Callable[[], None] = lambda: None
         self._closed = False
@@ -90,6 +96,8 @@ class Audit:
             chronicle.listen(self._tell if self._asked.events is AuditEvents.ALL else self._tell_some)
         if self._blocks:
             self._commit, driver.commit = driver.commit, self._commit_too
+            # Behind whoever makes lines of the same step.
+            driver.observers.append(self._observe)
 
     def reopen(self) -> None:
         """Somebody may have moved the file away."""
@@ -139,11 +147,17 @@ class Audit:
 
     # --- waiting for it -------------------------------------------------------------------------------------
 
+    def _observe(self, effects: Sequence[Effect]) -> None:
+        """See what is granted before all that has happened is written."""
+        line = self._writer.put + len(self._unsent)
+        if line > self._writer.written or self._unwritten:
+            self._unwritten.observe(effects, line)
+
     def _commit_too(self) -> Done:
         """As `Driver.commit`, and the lines of all that has happened are written, too."""
         done = self._commit()
         self._send()
-        if self._writer.written == self._writer.put:
+        if self._writer.written == self._writer.put and not self._took_back:
             return done
         return self._both(done)
 
@@ -174,19 +188,35 @@ class Audit:
 
     def _look(self) -> None:
         """Whoever has waited long enough goes on; whether anything may be granted."""
-        self._let_go()
         writer = self._writer
+        if not writer.problem:
+            self._took_back = False
+        self._let_go()
         # Half of the room is for what still comes of what has been granted.
-        holds = bool(writer.problem) or writer.waiting > self._most // (4 if self._holding else 2)
+        self._hold(holds=bool(writer.problem) or writer.waiting > self._most // (4 if self._holding else 2))
+
+    def _let_go(self) -> None:
+        """Those whose lines are written; or all when it cannot be, and what they would have been told is taken back."""
+        writer, waiting = self._writer, self._waiting
+        self._unwritten.forget(writer.written)
+        broken = bool(writer.problem)
+        if broken and self._unwritten:
+            self._take_back()
+        broken |= self._took_back
+        while waiting and (broken or waiting[0][0] <= writer.written):
+            waiting.pop(0)[1].set_result(not broken)
+
+    def _take_back(self) -> None:
+        assert self._driver is not None
+        self._took_back = True
+        # First, so that what comes back is granted to nobody else.
+        self._hold(holds=True)
+        for ticket in self._unwritten.take():
+            self._driver.abandon(ticket)
+
+    def _hold(self, *, holds: bool) -> None:
         if holds is not self._holding:
             self._holding = holds
             assert self._driver is not None
             self._driver.set_writable(not holds, by="audit")
             self.changed()
-
-    def _let_go(self) -> None:
-        """Those whose lines are written, or all when it cannot be."""
-        writer, waiting = self._writer, self._waiting
-        broken = bool(writer.problem)
-        while waiting and (broken or waiting[0][0] <= writer.written):
-            waiting.pop(0)[1].set_result(not broken)

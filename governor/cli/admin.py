@@ -45,11 +45,14 @@ class Admin:
         method: "Callable[[AdminStub], grpc.UnaryUnaryMultiCallable[Request, Response]]",
         request: Request,
         *,
+        seconds: float | None = None,
         patient: bool = False,
     ) -> Response:
-        """The daemon's answer."""
+        """The daemon's answer, as `Connection.ask` has it."""
         return self._wherever(
-            lambda there, stub: there.ask(method(stub), request, patient=patient, metadata=self._metadata)
+            lambda there, stub: there.ask(
+                method(stub), request, seconds=seconds, patient=patient, metadata=self._metadata
+            )
         )
 
     def send(

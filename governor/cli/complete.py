@@ -4,6 +4,7 @@ It knows how to ask for them quickly. It must never fail, or keep a keyboard wai
 is nothing to complete.
 """
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from governor.cli.exits import CommandError
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
     import click
     from click.shell_completion import CompletionItem
 
-    from governor.cli.connection import Connection
+    from governor.cli.admin import Admin
 
-    Source = Callable[[Connection, click.Context], Iterator[tuple[str, str]]]
+    Source = Callable[[Admin, click.Context], Iterator[tuple[str, str]]]
 
 # For the whole of it, but for what it takes to load gRPC.
 SECONDS: Final = 1.0
@@ -26,12 +27,12 @@ _MOST: Final = 500
 
 def resources(ctx: "click.Context", _: "click.Parameter", incomplete: str) -> "list[CompletionItem]":
     """Names of resources, each with its kind."""
-    return _asked(ctx, incomplete, lambda daemon, _: _resources(daemon, ""))
+    return _asked(ctx, incomplete, lambda admin, _: _resources(admin, ""))
 
 
 def pools(ctx: "click.Context", _: "click.Parameter", incomplete: str) -> "list[CompletionItem]":
     """Names of pools."""
-    return _asked(ctx, incomplete, lambda daemon, _: _resources(daemon, "pool"))
+    return _asked(ctx, incomplete, lambda admin, _: _resources(admin, "pool"))
 
 
 def members(ctx: "click.Context", _: "click.Parameter", incomplete: str) -> "list[CompletionItem]":
@@ -58,11 +59,13 @@ def _asked(ctx: "click.Context", incomplete: str, source: "Source") -> "list[Com
         where = _where(ctx)
         if not is_there(where, SECONDS / 2):
             return []
+        from governor.cli.admin import Admin
         from governor.cli.connection import channel
 
-        with channel(where) as daemon:
+        with ExitStack() as ends:
+            admin = Admin(ends.enter_context(channel(where)), ends)
             # A name that would act on the terminal is not offered.
-            found = {word: about for word, about in source(daemon, ctx) if word.isprintable()}
+            found = {word: about for word, about in source(admin, ctx) if word.isprintable()}
     except CommandError:
         return []
     fitting = [CompletionItem(word, help=about) for word, about in found.items() if word.startswith(incomplete)]
@@ -73,43 +76,39 @@ def _where(ctx: "click.Context") -> Where:
     return ctx.ensure_object(Settings).where()
 
 
-def _resources(daemon: "Connection", kind: str) -> "Iterator[tuple[str, str]]":
+def _resources(admin: "Admin", kind: str) -> "Iterator[tuple[str, str]]":
     from governor.v1.governor_pb2 import ListResourcesRequest
     from governor.v1.governor_pb2_grpc import GovernorStub
 
-    listed = daemon.ask(GovernorStub(daemon.channel).ListResources, ListResourcesRequest(), seconds=SECONDS)
+    stub = GovernorStub(admin.daemon.channel)
+    listed = admin.daemon.ask(stub.ListResources, ListResourcesRequest(), seconds=SECONDS)
     for resource in listed.resources:
         if kind in {"", resource.kind}:
             yield resource.name, resource.kind
 
 
-def _members(daemon: "Connection", ctx: "click.Context") -> "Iterator[tuple[str, str]]":
+def _members(admin: "Admin", ctx: "click.Context") -> "Iterator[tuple[str, str]]":
     from governor.v1.admin_pb2 import GetResourceRequest, MemberState
-    from governor.v1.admin_pb2_grpc import AdminStub
 
     request = GetResourceRequest(resource=ctx.params.get("pool") or "")
-    for member in daemon.ask(AdminStub(daemon.channel).GetResource, request, seconds=SECONDS).members:
+    for member in admin.ask(lambda stub: stub.GetResource, request, seconds=SECONDS).members:
         yield member.id, MemberState.State.Name(member.state).lower()
 
 
-def _leases(daemon: "Connection", _: "click.Context") -> "Iterator[tuple[str, str]]":
+def _leases(admin: "Admin", _: "click.Context") -> "Iterator[tuple[str, str]]":
     from governor.cli.entries import claims
     from governor.v1.admin_pb2 import ListLeasesRequest
-    from governor.v1.admin_pb2_grpc import AdminStub
 
     request = ListLeasesRequest(limit=_MOST)
-    with daemon.listen(AdminStub(daemon.channel).ListLeases, request, seconds=SECONDS) as hearing:
-        for part in hearing:
-            for lease in part.leases:
-                yield str(lease.id), f"{lease.client}: {claims(lease.grants)}"
+    for part in admin.listed(lambda stub: stub.ListLeases, request, seconds=SECONDS):
+        for lease in part.leases:
+            yield str(lease.id), f"{lease.client}: {claims(lease.grants)}"
 
 
-def _clients(daemon: "Connection", _: "click.Context") -> "Iterator[tuple[str, str]]":
+def _clients(admin: "Admin", _: "click.Context") -> "Iterator[tuple[str, str]]":
     from governor.v1.admin_pb2 import ListLeasesRequest
-    from governor.v1.admin_pb2_grpc import AdminStub
 
     request = ListLeasesRequest(limit=_MOST)
-    with daemon.listen(AdminStub(daemon.channel).ListLeases, request, seconds=SECONDS) as hearing:
-        for part in hearing:
-            for lease in part.leases:
-                yield lease.client, ""
+    for part in admin.listed(lambda stub: stub.ListLeases, request, seconds=SECONDS):
+        for lease in part.leases:
+            yield lease.client, ""

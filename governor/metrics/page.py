@@ -33,6 +33,7 @@ _OUTCOMES: Final = (
     Reason.HOPELESS.value,
     Reason.ABOVE_CAPACITY.value,
     Reason.DRAINING.value,
+    Reason.PAUSED.value,
 )
 _ENDS: Final = (EndReason.RELEASED, EndReason.EXPIRED, EndReason.DISCONNECTED)
 _CALLERS: Final = (Reason.UNAUTHENTICATED, Reason.PERMISSION_DENIED, Reason.CLIENT_LIMIT)

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Final, assert_never
+from typing import Final
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 from governor.access import Client, Verb
 from governor.clock import Clock
 from governor.config import ConfigState
-from governor.core.effects import Denied, Granted, LeaseResult, LeaseState, Queued
+from governor.core.effects import Denied, Granted, LeaseResult, Queued
 from governor.core.snapshot import Snapshot
 from governor.core.types import SECOND, Claim, Denial, LeaseId, Nanos, Reason, TicketId
 from governor.driver import Driver
@@ -272,18 +272,4 @@ def _patience(wait: Nanos | None, left: float | None) -> Nanos | None:
 
 def _refused(results: tuple[LeaseResult, ...]) -> status.Refusal | None:
     """The failure of the one lease that a call was about; of several, each result says its own."""
-    if len(results) != 1:
-        return None
-    result = results[0]
-    match result.state:
-        case LeaseState.RELEASED | LeaseState.RENEWED | LeaseState.REVOKED:
-            return None
-        case LeaseState.UNKNOWN:
-            denial = Denial(Reason.UNKNOWN_LEASE)
-        case LeaseState.ENDED:
-            denial = Denial(Reason.LEASE_ENDED, ended=result.ended)
-        case LeaseState.REFUSED:
-            denial = result.denial or Denial(Reason.MALFORMED, field="lease", expected="an allowed length")
-        case _:
-            assert_never(result.state)
-    return status.refusal(denial, lease=result.lease)
+    return status.failed(results[0]) if len(results) == 1 else None

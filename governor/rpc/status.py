@@ -6,13 +6,14 @@ It knows the one table from reasons to answers. It must never know which call wa
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, assert_never
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
 from grpc import StatusCode
 
+from governor.core.effects import LeaseResult, LeaseState
 from governor.core.types import MILLISECOND, SECOND, Denial, EndReason, LeaseId, Nanos, Reason
 from governor.wording import count, printable, rounded_up, span
 
@@ -194,6 +195,22 @@ def refusal(denial: Denial, *, lease: LeaseId | None = None, waited: Nanos = 0) 
     retry = retry_after(denial)
     message = sentence(denial, lease=lease, waited=waited)
     return _refusal(row.code, message, _details(row, denial, message, lease), retry)
+
+
+def failed(result: LeaseResult) -> Refusal | None:
+    """The answer to a call that was about one lease; None if that is as it was to be."""
+    match result.state:
+        case LeaseState.RELEASED | LeaseState.RENEWED | LeaseState.REVOKED:
+            return None
+        case LeaseState.UNKNOWN:
+            denial = Denial(Reason.UNKNOWN_LEASE)
+        case LeaseState.ENDED:
+            denial = Denial(Reason.LEASE_ENDED, ended=result.ended)
+        case LeaseState.REFUSED:
+            denial = result.denial or Denial(Reason.MALFORMED, field="lease", expected="an allowed length")
+        case _:
+            assert_never(result.state)
+    return refusal(denial, lease=result.lease)
 
 
 def hindered(hindrance: Hindrance, **facts: object) -> Refusal:

@@ -10,7 +10,6 @@ and whoever asks for anything meanwhile waits for no more than one of them.
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Final
 
-import grpc
 from google.protobuf.message import DecodeError
 from google.protobuf.timestamp_pb2 import Timestamp
 from grpc import aio
@@ -20,6 +19,7 @@ from governor.core.types import SECOND, Denial, Reason
 from governor.driver import Driver
 from governor.rpc import status
 from governor.rpc.fields import MAX_NAME_BYTES, MAX_TEXT_BYTES, Malformed, bounded
+from governor.rpc.status import Hindrance
 from governor.rpc.translate import fill_duration, undecodable
 from governor.v1 import admin_pb2 as pb
 
@@ -31,12 +31,6 @@ MAX_NAMED: Final = 256
 _LONG: Final = 16_384
 # What nobody has to ask for.
 _UNASKED: Final = frozenset((What.WATCHING, What.MISSED))
-
-_CROWDED: Final = status.Refusal(
-    grpc.StatusCode.RESOURCE_EXHAUSTED,
-    f"watch: {MAX_WATCHERS} are watching already, which is as many as may; end one of them",
-    (),
-)
 
 
 class Watch:
@@ -55,7 +49,7 @@ class Watch:
             yield status.refusal(wanted)
             return
         if self._chronicle.readers >= MAX_WATCHERS:
-            yield _CROWDED
+            yield status.hindered(Hindrance.BUSY, most=MAX_WATCHERS, what="are watching")
             return
         reader = self._chronicle.read(wanted)
         try:
@@ -78,7 +72,7 @@ class Watch:
             )
         except Malformed as malformed:
             return malformed.denial
-        unknown = [name for name in request.resources if self._driver.marks(name) is None]
+        unknown = [name for name in request.resources if self._driver.resource(name) is None]
         return Denial(Reason.UNKNOWN_RESOURCE, unknown[0]) if unknown else wanted
 
 

@@ -1123,7 +1123,9 @@ class DiffRequest(_message.Message):
     YAML_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     yaml: _builtins.bytes
-    """The file, in as many messages as it takes; at most 1 MiB in all."""
+    """The file, in as many messages as it takes: at most 1 MiB in all, 256 of
+    them after the first, and something in each of those.
+    """
     name: _builtins.str
     """What to call it in problems. In the first message."""
     def __init__(

@@ -20,7 +20,7 @@ from governor.core.engine import Engine
 from governor.core.types import SECOND, Claim, LeaseId, Reason
 from governor.driver import Driver
 from governor.testing.clock import FakeClock
-from tests.core.declared import semaphore
+from tests.core.declared import rate_limit, semaphore
 
 WALL = 1_700_000_000 * SECOND
 DB = (Claim("db", 1),)
@@ -418,7 +418,8 @@ class TestBlock:
         disk.error = FULL
         rig.grant()
         assert await rig.told() is False
-        await until(lambda: rig.audit.hindrance == "the audit file cannot be written")
+        assert rig.driver.live_leases == 1
+        assert rig.audit.hindrance == "the audit file cannot be written"
         assert isinstance(rig.driver.ask(DB), Denied)
         rig.driver.release((held,))
         assert await rig.told() is False
@@ -426,7 +427,72 @@ class TestBlock:
         await until(lambda: rig.audit.hindrance is None)
         rig.grant()
         assert await rig.told()
-        assert rig.whats() == ["granted", "granted", "released", "granted"]
+        assert rig.whats() == ["granted", "granted", "disconnected", "released", "granted"]
+        assert rig.driver.live_leases == 1
+
+    @pytest.mark.parametrize("events", list(AuditEvents))
+    async def test_all_that_nobody_was_told_of_is_taken_back(
+        self, make: Make, disk: Failing, events: AuditEvents
+    ) -> None:
+        """Whatever is written: what lends, what is spent, what was asked for again and what the next in line got."""
+        rig = make(AuditPolicy.BLOCK, events)
+        rig.driver.reconfigure((semaphore("db", 2), rate_limit("api", (1, SECOND, 1))))
+        told = rig.grant()
+        assert await rig.told()
+        disk.error = FULL
+        rig.chronicle.act(What.PAUSED)
+        first = rig.driver.ask(DB, client="web", request_id="a")
+        again = rig.driver.ask(DB, client="web", request_id="a")
+        spent = rig.driver.ask((Claim("api", 1),))
+        assert isinstance(first, Granted)
+        assert isinstance(again, Granted)
+        assert isinstance(spent, Granted)
+        assert first.lease == again.lease
+        queued = rig.driver.ask(DB)
+        assert isinstance(queued, Queued)
+        assert await rig.told() is False
+        assert rig.driver.live_leases == 1
+        assert rig.driver.held(told) is not None
+        seen = rig.driver.resource("api")
+        assert seen is not None
+        assert seen.in_use == 0
+        assert rig.driver.place(queued.ticket) is not None, "what came back was lent anew"
+        # Whoever was granted it and asks only now whether it may be told is told the same, at any time before.
+        assert await rig.told() is False
+        disk.error = None
+        await until(lambda: rig.audit.hindrance is None)
+        assert rig.driver.place(queued.ticket) is None
+        assert await rig.told()
+        assert len(rig.audit._unwritten.take()) == 0
+
+    async def test_what_has_been_told_stands(self, make: Make, disk: Failing) -> None:
+        """Also if it is asked for once more when nothing can be written."""
+        rig = make(AuditPolicy.BLOCK)
+        first = rig.driver.ask(DB, client="web", request_id="a")
+        assert isinstance(first, Granted)
+        assert await rig.told()
+        disk.error = FULL
+        rig.driver.renew((first.lease,))
+        again = rig.driver.ask(DB, client="web", request_id="a")
+        assert isinstance(again, Granted)
+        assert again.repeated
+        assert await rig.told() is False
+        assert rig.driver.held(first.lease) is not None
+
+    async def test_what_has_ended_is_kept_for_nobody(self, make: Make, pipe: Callable[[Rig], Pipe]) -> None:
+        """A pipe that stands still, and callers that come and go."""
+        rig = make(AuditPolicy.BLOCK, AuditEvents.OPERATORS, pipe=True)
+        reader = pipe(rig)
+        rig.chronicle.act(What.PAUSED, detail="x" * 2**18)
+        for _ in range(1000):
+            asked = rig.driver.ask(DB)
+            assert isinstance(asked, Granted)
+            task = asyncio.create_task(rig.told())
+            await asyncio.sleep(0)
+            task.cancel()
+            rig.driver.abandon(asked.ticket)
+        assert not rig.audit._unwritten
+        await until(lambda: "paused" in [said["what"] for said in reader.lines()])
 
     async def test_two_must_agree_before_anything_is_granted(self, make: Make, disk: Failing) -> None:
         """That the state can be written again is no reason, as long as the audit file cannot."""
@@ -464,11 +530,13 @@ class TestBlock:
         rig = make(AuditPolicy.BLOCK)
         rig.driver.reconfigure((semaphore("db", 1),))
         held = rig.grant()
+        assert await rig.told()
         queued = rig.driver.ask(DB)
         assert isinstance(queued, Queued)
         answers: list[object] = []
         rig.driver.tell(queued.ticket, answers.append)
         disk.error = FULL
+        rig.driver.renew((held,))
         await rig.told()
         await until(lambda: rig.audit.hindrance is not None)
         rig.driver.release((held,))

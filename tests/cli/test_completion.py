@@ -1,7 +1,6 @@
 """`governor completion`, and what real shells make of it."""
 
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -15,7 +14,9 @@ from governor.v1 import admin_pb2 as pb
 from governor.v1.governor_pb2 import Resource
 from tests.cli.conftest import Fake, Run
 from tests.cli.process import BOUND, ROOT
+from tests.cli.test_admin import elsewhere
 from tests.cli.test_leases import lease
+from tests.programs import needed
 
 Complete = Callable[[str], list[str]]
 
@@ -51,11 +52,9 @@ def path(tmp_path: Path) -> str:
 
 def shell(name: str, script: str, path: str) -> str:
     """What a shell prints that runs this."""
-    if shutil.which(name) is None:
-        pytest.skip(f"this needs {name}; on Debian: apt-get install {name}")
     flags = {"bash": ["--norc", "-c"], "zsh": ["-f", "-c"], "fish": ["--no-config", "-c"]}[name]
     done = subprocess.run(
-        [name, *flags, script],
+        [needed(name), *flags, script],
         env={**os.environ, "PATH": path, "LC_ALL": "C.UTF-8"},
         capture_output=True,
         text=True,
@@ -160,8 +159,6 @@ def test_fish_completes(stocked: Fake, fish: Complete) -> None:
 
 def test_zsh_completes(stocked: Fake, path: str) -> None:
     """At a real prompt, since nothing else completes in zsh."""
-    if shutil.which("zsh") is None:
-        pytest.skip("this needs zsh; on Debian: apt-get install zsh")
     script = f"""
         zmodload zsh/zpty
         zpty -b z env PATH='{path}' zsh -f -i
@@ -226,3 +223,15 @@ def test_a_name_that_would_act_on_the_terminal_is_not_offered(
     monkeypatch.setenv("GOVERNOR_ADDRESS", stocked.address)
 
     assert asked(run, monkeypatch, "governor status t") == ["plain,thumbnails", "plain,tenants/eu"]
+
+
+def test_who_names_a_port_gets_what_only_operators_see(
+    run: Run, stocked: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked for at the socket of the same daemon, as the command itself would."""
+    stocked.desk.answers[pb.GetInfoRequest] = pb.GetInfoResponse(start="one")
+    stocked.desk.elsewhere = elsewhere(stocked.address)
+    monkeypatch.setenv("GOVERNOR_ADDRESS", stocked.tcp)
+
+    assert asked(run, monkeypatch, "governor revoke 1") == ["plain,17", "plain,170"]
+    assert asked(run, monkeypatch, "governor restore orders-db r") == ["plain,replica"]

@@ -109,6 +109,31 @@ def test_an_override_is_over_by_itself(start: Start, connect: Connect) -> None:
     me.release(*held)
 
 
+def test_what_operators_have_said_outlives_the_daemon(start: Start, connect: Connect) -> None:
+    """After a kill -9, what was drained, paused and overridden still is, and for as long as it was meant to be."""
+    daemon = start(YAML)
+    me = connect(daemon)
+    held = me.acquire("db", lease=60).id
+    with operator(daemon.address) as desk:
+        desk.DrainResource(admin.DrainResourceRequest(resource="db"), timeout=BOUND)
+        desk.PauseResource(admin.PauseResourceRequest(resource="workers"), timeout=BOUND)
+        override = admin.SetOverrideRequest(resource="many", settings={"permits": "2"}, length=seconds(3600))
+        desk.SetOverride(override, timeout=BOUND)
+
+    daemon.kill()
+    daemon = start(YAML)
+
+    me = connect(daemon)
+    for name, reason in (("db", "DRAINING"), ("workers", "PAUSED")):
+        with pytest.raises(grpc.RpcError) as caught:
+            me.acquire(name)
+        assert Refusal(caught.value).reason == reason
+    seen = me.resource("many")
+    assert (seen.capacity, dict(seen.override.declared)) == (2, {"permits": "unlimited"})
+    assert 0 < seen.override.remaining.seconds < 3600
+    me.release(held)
+
+
 def test_many_leases_are_listed_while_others_go_on(start: Start, connect: Connect) -> None:
     """Between the first page and the last, somebody else acquires and releases; all that was held is listed."""
     daemon = start(YAML)

@@ -6,6 +6,7 @@ import subprocess
 import threading
 from contextlib import suppress
 from pathlib import Path
+from queue import SimpleQueue
 from signal import SIGHUP, SIGKILL
 from typing import Any
 
@@ -13,10 +14,11 @@ import grpc
 import pytest
 
 from governor.v1 import admin_pb2
+from governor.v1 import governor_pb2 as pb
 from governor.v1.admin_pb2_grpc import AdminStub
 from tests.e2e.client import Client, ask
 from tests.e2e.conftest import Connect, Spawn, Start
-from tests.e2e.process import COMMAND, Daemon, serve_to_the_end, until
+from tests.e2e.process import BOUND, COMMAND, Daemon, serve_to_the_end, until
 
 RESOURCES = """
 semaphores:
@@ -279,6 +281,36 @@ class TestAFullDisk:
         assert whats(history(file, lease)) == ["granted"]
         assert whats(history(file, held)) == ["granted", "released"]
         me.release(lease)
+
+    def test_block_on_a_session(self, start: Start, connect: Connect, file: Path) -> None:
+        """Nobody is left with a lease whose grant is not in the file: it is said to have ended in the same breath."""
+        daemon = start("durability: none\n" + audited(policy="block"))
+        daemon.expect(r"ERROR   audit file .*: cannot be written: File too large; until then, nothing is granted")
+        daemon.expect(r"state.db")
+        me = connect(daemon)
+        said: SimpleQueue[pb.SessionRequest] = SimpleQueue()
+        said.put(pb.SessionRequest(hello=pb.Hello(client="web", instance="a" * 32)))
+        # grpc cancels a call that nobody remembers.
+        call = me.stub.Session(iter(said.get, None), timeout=BOUND)
+        assert next(call).HasField("welcome")
+        self.resize(daemon, file.stat().st_size + 10)
+        acquires = [pb.SessionAcquire(op=op, claims=[pb.Claim(resource="many", permits=1)]) for op in range(1, 6)]
+        said.put(pb.SessionRequest(acquires=acquires))
+        told = pb.SessionResponse()
+        while not told.handled:
+            told.MergeFrom(next(call))
+        granted = {each.lease.id for each in told.grants}
+        assert granted == {each.lease_id for each in told.ended}
+        assert len(granted) + len(told.refusals) == 5
+        assert granted, "it was not granted before the file was seen to fail"
+        assert me.counts("many") == (0, 0)
+        self.resize(daemon, 2**40)
+        until(lambda: daemon.page("/-/ready")[0] == 200, "it goes on")
+        until(lambda: all(len(history(file, lease)) == 2 for lease in granted), "it is written")
+        assert {lease: whats(history(file, lease)) for lease in granted} == {
+            lease: ["granted", "disconnected"] for lease in granted
+        }
+        call.cancel()
 
 
 class TestAFileThatStandsStill:

@@ -160,6 +160,20 @@ async def test_a_part_that_is_no_message(operators: Operated) -> None:
     assert (said.code, said.info.metadata["field"]) == (grpc.StatusCode.INVALID_ARGUMENT, "request")
 
 
+@pytest.mark.parametrize("part", [b"", b"#"])
+async def test_parts_without_end(operators: Operated, part: bytes) -> None:
+    """None of them is empty, and there are not many of them: else one call would go on for ever."""
+    said = await refused(diff(operators, SAME, *[part.decode()] * (planned.MAX_PARTS + 1)))
+
+    assert (said.code, said.info.metadata["field"]) == (grpc.StatusCode.INVALID_ARGUMENT, "yaml")
+    assert "256 parts after the first, and something in each" in said.message
+
+
+async def test_as_many_parts_as_may_be(operators: Operated) -> None:
+    """They are read; the first alone may be empty, for it says the name."""
+    assert await diff(operators, "", *["#"] * (planned.MAX_PARTS - 1), "\n" + SAME) == admin.DiffResponse()
+
+
 async def test_a_file_whose_end_does_not_come(operators: Operated, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not taken for all of it: who stops in the midst of it is refused."""
     monkeypatch.setattr(planned, "LOOK_SECONDS", 0.01)

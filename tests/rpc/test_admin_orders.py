@@ -7,6 +7,7 @@ from pathlib import Path
 import grpc
 import pytest
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
 from google.rpc import error_details_pb2
 
 from governor.core.types import SECOND, Claim, LeaseId
@@ -390,6 +391,44 @@ async def test_what_is_answered_is_on_record(operators: Operated, monkeypatch: p
     assert not call.done()
     written.set_result(True)
     assert (await call).changed
+
+
+@pytest.mark.parametrize(
+    ("name", "request_"),
+    [
+        ("Revoke", admin.RevokeRequest(client="web")),
+        ("PauseResource", admin.PauseResourceRequest(resource="sem")),
+        ("ResumeResource", admin.ResumeResourceRequest(resource="sem")),
+        ("DrainResource", admin.DrainResourceRequest(resource="sem")),
+        ("SetOverride", admin.SetOverrideRequest(resource="sem", settings={"permits": "7"}, length=MINUTE)),
+        ("ClearOverride", admin.ClearOverrideRequest(resource="sem")),
+        ("RecycleMembers", admin.RecycleMembersRequest(resource="pool", member="spare")),
+        ("QuarantineMember", admin.QuarantineMemberRequest(resource="pool", member="spare")),
+        ("RestoreMember", admin.RestoreMemberRequest(resource="pool", member="spare")),
+        ("Reload", admin.ReloadRequest()),
+    ],
+)
+async def test_what_is_so_already_is_on_record_too(
+    operators: Operated, monkeypatch: pytest.MonkeyPatch, name: str, request_: Message
+) -> None:
+    """Whoever repeats an order that is only on its way to the disk is not told so before it is there."""
+    call = getattr(operators.admin, name)
+    await call(request_)
+    loop = asyncio.get_running_loop()
+    asked: list[asyncio.Future[bool]] = []
+
+    def commit() -> asyncio.Future[bool]:
+        asked.append(loop.create_future())
+        return asked[-1]
+
+    monkeypatch.setattr(operators.world.driver, "commit", commit)
+    repeated = asyncio.ensure_future(call(request_))
+    await until(lambda: bool(asked) or repeated.done())
+
+    assert not repeated.done()
+    for each in asked:
+        each.set_result(True)
+    await repeated
 
 
 async def test_who_says_nothing_is_nobody(operators: Operated) -> None:

@@ -7,6 +7,8 @@ from unittest.mock import Mock
 
 import grpc
 import pytest
+from google.protobuf.duration_pb2 import Duration
+from google.rpc import error_details_pb2
 from grpc import aio
 
 from governor.chronicle import Chronicle, What
@@ -18,7 +20,8 @@ from governor.rpc import status
 from governor.rpc.watch import MAX_NAMED, MAX_WATCHERS, Watch, event, messages
 from governor.testing.clock import FakeClock
 from governor.v1 import admin_pb2 as pb
-from tests.core.declared import semaphore
+from tests.core.declared import rate_limit, semaphore
+from tests.rpc.refusals import unpacked
 
 # It is not looked at: whoever calls has read the message.
 CONTEXT = cast("aio.ServicerContext[bytes, bytes]", Mock())
@@ -148,6 +151,18 @@ class TestRefusals:
         assert words in refusal.message
         assert rig.chronicle.readers == 0
 
+    async def test_what_is_only_remembered_as_spent_is_not_there(self, rig: Rig) -> None:
+        """As for any other call: a rate limit that is declared no more is none, however much of it is spent."""
+        api = rate_limit("api", (1, 3600 * SECOND, 1))
+        rig.driver.reconfigure((semaphore("db", None), api))
+        rig.acquire("api")
+        assert await told(rig.watch(pb.WatchRequest(resources=["api"]))) == ["watching"]
+        rig.driver.reconfigure((semaphore("db", None),))
+        assert rig.driver.marks("api") is not None
+        refusal = await refused(rig.watch(pb.WatchRequest(resources=["api"])))
+        assert refusal.code is grpc.StatusCode.NOT_FOUND
+        assert "api: no such resource" in refusal.message
+
     async def test_all_that_can_happen_can_be_asked_for(self, rig: Rig) -> None:
         """But for what comes unasked."""
         words = [what.value for what in What if what not in {What.WATCHING, What.MISSED}]
@@ -160,6 +175,14 @@ class TestRefusals:
             await told(each)
         refusal = await refused(rig.watch())
         assert refusal.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+        raw = dict(refusal.metadata)["grpc-status-details-bin"]
+        assert isinstance(raw, bytes)
+        said, details = unpacked(raw)
+        assert said.message == "governor: 32 are watching already, which is as many as may; try again in 1s"
+        assert details["ErrorInfo"] == error_details_pb2.ErrorInfo(
+            reason="BUSY", domain="governor", metadata={"most": "32", "what": "are watching"}
+        )
+        assert details["RetryInfo"] == error_details_pb2.RetryInfo(retry_delay=Duration(seconds=1))
         await watching[3].aclose()
         assert await told(rig.watch()) == ["watching"]
 

@@ -3,7 +3,7 @@
 It knows how their orders reach the driver, and where they are served. It must never decide about a permit.
 """
 
-from governor.rpc.admin.desk import About, Act, Desk
+from governor.rpc.admin.desk import About, Desk
 from governor.rpc.admin.service import ADMIN, AdminService
 from governor.rpc.admin.where import INSTEAD, Where, anybody, nobody, unix_only, where
 
@@ -11,7 +11,6 @@ __all__ = [
     "ADMIN",
     "INSTEAD",
     "About",
-    "Act",
     "AdminService",
     "Desk",
     "Where",

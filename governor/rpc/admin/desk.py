@@ -3,13 +3,12 @@
 It knows what the daemon must say of itself to be operated. It must never know how.
 """
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from governor.config import Config, ConfigState, Reloaded
 from governor.core.types import Nanos
-from governor.entries import What
+from governor.entries import Act
 from governor.rpc.admin.where import Where
 from governor.rpc.calls import Telling
 
@@ -30,14 +29,6 @@ class About:
     state_problem: str
     revoked: int
     expired: int
-
-
-class Act(Protocol):
-    """Puts on record what an operator has done; as `Chronicle.act`."""
-
-    def __call__(self, what: What, resources: Collection[str] = (), detail: str = "", actor: str = "") -> None:
-        """``detail`` is the rest of it in words, ``actor`` who says he did it."""
-        ...
 
 
 @dataclass(slots=True, frozen=True)

@@ -19,10 +19,9 @@ from governor.core.limit import LimitSpec
 from governor.core.resource import ResourceSpec
 from governor.core.types import SECOND, Denial, LeaseId, Nanos, Reason, Standing
 from governor.driver import Driver
-from governor.entries import What
+from governor.entries import Act, What
 from governor.rpc import status, translate
 from governor.rpc.admin import looks
-from governor.rpc.admin.desk import Act
 from governor.rpc.calls import Answer
 from governor.rpc.fields import MAX_NAME_BYTES, MAX_TEXT_BYTES, Malformed, bounded, length_of
 from governor.rpc.status import Hindrance
@@ -95,9 +94,9 @@ class Orders:
             # Also if the caller has gone in the midst of it: what has been done is told.
             if ended := _ended(results):
                 self._act(What.REVOKED, sorted(covered), _leases(ended), actor)
-        await self._on_record()
-        if len(results) == 1 and (denial := _denial(results[0])) is not None:
-            return status.refusal(denial, lease=results[0].lease)
+        await on_record(self._driver)
+        if len(results) == 1 and (refused := status.failed(results[0])) is not None:
+            return refused
         response = admin_pb2.RevokeResponse(revoked=len(ended))
         for result in results:
             translate.fill_result(response.results.add(), result)
@@ -114,7 +113,7 @@ class Orders:
             # As above.
             if revoked:
                 self._act(What.REVOKED, sorted(covered), f"{count(revoked, 'lease')} of {whose}", actor)
-        await self._on_record()
+        await on_record(self._driver)
         return admin_pb2.RevokeResponse(revoked=revoked).SerializeToString()
 
     async def _of_client(self, client: str) -> AsyncIterator[tuple[LeaseId, ...]]:
@@ -136,7 +135,7 @@ class Orders:
             return steered
         if steered.changed:
             self._act(_STANDINGS[standing], (resource,), actor=actor)
-            await self._on_record()
+        await on_record(self._driver)
         return self._answered(resource, admin_pb2.StandingResponse(changed=steered.changed))
 
     async def set_override(self, request: admin_pb2.SetOverrideRequest, actor: str) -> Answer:
@@ -157,7 +156,7 @@ class Orders:
         if steered.changed:
             told = ", ".join([f"{name} {text}" for name, text in sorted(request.settings.items())])
             self._act(What.OVERRIDDEN, (resource,), f"{told} for {format_duration(length)}", actor)
-            await self._on_record()
+        await on_record(self._driver)
         return self._answered(resource, admin_pb2.OverrideResponse(changed=steered.changed))
 
     async def clear_override(self, request: admin_pb2.ClearOverrideRequest, actor: str) -> Answer:
@@ -173,7 +172,7 @@ class Orders:
             return steered
         if steered.changed:
             self._act(What.OVERRIDE_OVER, (resource,), "cleared", actor)
-            await self._on_record()
+        await on_record(self._driver)
         return self._answered(resource, admin_pb2.OverrideResponse(changed=steered.changed))
 
     # --- members --------------------------------------------------------------------------------------------
@@ -211,7 +210,7 @@ class Orders:
             return steered
         if steered.changed:
             self._act(what, (resource,), detail, actor)
-            await self._on_record()
+        await on_record(self._driver)
         about, now = frozenset(steered.members), self._clock.now()
         members = [looks.member(view, now) for view in self._driver.members(resource) if view.id in about]
         return admin_pb2.MembersResponse(members=members, changed=steered.changed).SerializeToString()
@@ -248,10 +247,15 @@ class Orders:
             response.resource.CopyFrom(translate.resource(seen, self._clock.now()))
         return response.SerializeToString()
 
-    async def _on_record(self) -> None:
-        recorded = self._driver.commit()
-        if not isinstance(recorded, bool):
-            await recorded
+
+async def on_record(driver: Driver) -> None:
+    """All that has been ordered so far is on record, this time or before; or that cannot be.
+
+    Also for an order that changed nothing: it may be the same as one that is only on its way to the disk.
+    """
+    recorded = driver.commit()
+    if not isinstance(recorded, bool):
+        await recorded
 
 
 def _limit(declared: LimitSpec, settings: Mapping[str, str]) -> LimitSpec:
@@ -268,19 +272,6 @@ def _limit(declared: LimitSpec, settings: Mapping[str, str]) -> LimitSpec:
 
 def _ended(results: Sequence[LeaseResult]) -> list[LeaseId]:
     return [result.lease for result in results if result.state is LeaseState.REVOKED]
-
-
-def _denial(result: LeaseResult) -> Denial | None:
-    """Why the one lease that a call was about has not been revoked."""
-    match result.state:
-        case LeaseState.REVOKED:
-            return None
-        case LeaseState.UNKNOWN:
-            return Denial(Reason.UNKNOWN_LEASE)
-        case LeaseState.ENDED:
-            return Denial(Reason.LEASE_ENDED, ended=result.ended)
-        case _:
-            raise AssertionError(f"a lease that was to be revoked is {result.state}")
 
 
 def _leases(ended: Sequence[LeaseId]) -> str:

@@ -26,6 +26,8 @@ from governor.v1 import admin_pb2
 
 # Files that are being read, each of a megabyte at most.
 AT_ONCE: Final = 4
+# Messages after the first. Even of 4 KiB, which is little, a file of the largest size has no more.
+MAX_PARTS: Final = 256
 # What to call a file that has no name.
 _NAMELESS: Final = "config"
 
@@ -98,7 +100,10 @@ async def _rest(context: Context, size: int) -> bytes:
             raise Malformed("yaml", "the rest of the file, or its end, and nothing came") from None
         if not isinstance(raw, bytes):
             return b"".join(parts)
-        parts.append(_request(raw).yaml)
+        part = _request(raw).yaml
+        if not part or len(parts) == MAX_PARTS:
+            raise Malformed("yaml", f"at most {MAX_PARTS} parts after the first, and something in each of them")
+        parts.append(part)
         size += len(parts[-1])
 
 

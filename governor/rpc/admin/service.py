@@ -18,7 +18,7 @@ from governor.rpc import status, translate
 from governor.rpc.admin import looks
 from governor.rpc.admin.desk import Desk
 from governor.rpc.admin.lists import Lists
-from governor.rpc.admin.orders import Orders
+from governor.rpc.admin.orders import Orders, on_record
 from governor.rpc.admin.planned import Planned
 from governor.rpc.admin.rights import refusal_of
 from governor.rpc.admin.where import Gate, anybody, elsewhere, unix_only
@@ -185,6 +185,7 @@ class AdminService:
 
     async def _reload(self, _request: admin_pb2.ReloadRequest, actor: str) -> Answer:
         outcome = await self._desk.reload(actor)
+        await on_record(self._driver)
         return admin_pb2.ReloadResponse(
             problems=outcome.problems,
             added=outcome.added,

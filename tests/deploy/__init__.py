@@ -1,0 +1,1 @@
+"""What is in deploy/, judged by the tools that read it."""

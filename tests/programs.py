@@ -1,0 +1,33 @@
+"""Programs that tests use from outside Python, and how a Debian machine gets each."""
+
+import shutil
+from typing import Final
+
+import pytest
+
+PROGRAMS: Final = {
+    "bash": "apt-get install bash",
+    "fish": "apt-get install fish",
+    "h2load": "apt-get install nghttp2-client",
+    "logrotate": "apt-get install logrotate",
+    "node": "apt-get install nodejs npm, then make node",
+    "prometheus": "apt-get install prometheus (or only the program, as .ci/run does)",
+    "promtool": "apt-get install prometheus (or only its promtool, as .ci/run does)",
+    "redis-server": "apt-get install redis-server",
+    "script": "apt-get install bsdutils",
+    "strace": "apt-get install strace",
+    "systemd-analyze": "apt-get install systemd",
+    "systemd-sysusers": "apt-get install systemd",
+    "systemd-tmpfiles": "apt-get install systemd",
+    "tmux": "apt-get install tmux",
+    "zsh": "apt-get install zsh",
+}
+
+
+def needed(name: str) -> str:
+    """Where it is; else the test fails with the way to get it: a skipped check checks nothing."""
+    # What only an administrator starts is not on the PATH of everybody.
+    path = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
+    if path is None:
+        pytest.fail(f"this test needs `{name}` on PATH: {PROGRAMS[name]}", pytrace=False)
+    return path
