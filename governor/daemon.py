@@ -69,8 +69,10 @@ def run(path: Path | None, state: Path | None, form: logs.LogFormat = logs.LogFo
     signals.hold((SIGTERM, SIGINT, SIGHUP))
     log = logs.start(form)
     try:
+        # The folder that it was started in may go; and whoever reads these paths is elsewhere.
+        path = path and path.absolute()
         config = load(path or DEFAULT, os.environ)
-        asyncio.run(Daemon(config, path, state or config.state).serve())
+        asyncio.run(Daemon(config, path, (state or config.state).absolute()).serve())
     except ConfigError as error:
         log.say(str(error))
         return _BAD_CONFIG
@@ -176,7 +178,7 @@ class Daemon:
 
     def _begin_to_count(self, driver: Driver) -> Metrics:
         self._metrics = metrics = Metrics(driver.snapshot, version=__version__)
-        metrics.restored(lease.client for lease in map(driver.lease, driver.lease_ids(None)) if lease)
+        metrics.restored(lease.client for lease in map(driver.lease, driver.lease_ids()) if lease)
         driver.observers.append(metrics.observe)
         driver.lag_observers.append(metrics.loop_lag)
         driver.pause_observers += [metrics.paused, _tell_pause]
@@ -253,7 +255,7 @@ class Daemon:
 
     def _announce(self, server: governor.rpc.GrpcServer, http: str) -> None:
         config = self._config
-        _log.info("governor %s, pid %d, state in %s", __version__, os.getpid(), self._state.absolute())
+        _log.info("governor %s, pid %d, state in %s", __version__, os.getpid(), self._state)
         _log.info("config %s: %s", config.source, counted(spec.kind for spec in config.resources))
         for warning in config.warnings:
             _log.warning("config %s: %s", config.source, warning)

@@ -297,6 +297,19 @@ async def test_what_may_be_forgotten_waits_for_the_heartbeat(runs: Runs) -> None
     assert stored.stamp == 1000 * SECOND + 2250 * SECOND // 1000
 
 
+async def test_files_that_are_gone_are_missed_before_anybody_is_told_of_a_grant(runs: Runs) -> None:
+    """Also when nothing was lent, so that there was no heartbeat for hours."""
+    rig = await runs.start()
+    rig.clock.advance(3600 * SECOND)
+    rig.store.path.rename(rig.store.path.with_suffix(".away"))
+
+    rig.ask("one")
+
+    assert not await rig.commit()
+    assert rig.driver.live_leases == 0
+    assert "is gone" in rig.journal.broken
+
+
 async def test_a_restart_brings_everything_back(runs: Runs) -> None:
     """Leases with what is left of them, request ids of the living and the ended, what is spent, who is quarantined."""
     rig = await runs.start()

@@ -82,17 +82,17 @@ def _rates(windows: tuple[Window, ...]) -> dict[str, str]:
     if not windows:
         return {"rate": UNLIMITED}
     if len(windows) == 1:
-        return {"rate": written_rate(windows[0]), "burst": str(windows[0].burst)}
+        return {"rate": _rate(windows[0]), "burst": str(windows[0].burst)}
     return {"windows": ", ".join(map(_window, windows))}
 
 
-def written_rate(window: Window) -> str:
+def _rate(window: Window) -> str:
     """Such as ``100/s``."""
     return format_rate(Rate(window.permits, window.period))
 
 
 def _window(window: Window) -> str:
-    rate = written_rate(window)
+    rate = _rate(window)
     return rate if window.burst == window.permits else f"{rate}{BURST}{window.burst}"
 
 
