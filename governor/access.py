@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from governor.core.limit import LimitSpec
 from governor.core.types import Denial, Nanos, Reason
 
 ALL: Final = "*"
@@ -29,12 +30,21 @@ _TOLD: Final = {Verb.ACQUIRE: "acquire", Verb.READ: "look at it", Verb.ADMIN: "s
 
 
 @dataclass(slots=True, frozen=True)
+class Rate:
+    """So many ``asks`` in a ``period``, and the ``limit`` that counts them."""
+
+    asks: int
+    period: Nanos
+    limit: LimitSpec
+
+
+@dataclass(slots=True, frozen=True)
 class Client:
     """One client, and what it may do. ``tokens`` are SHA-256 digests; ``resources`` are names with any number of ``*``.
 
     The caps are None where there is none. ``max_permits``: what its live leases and its asks in line have together;
-    ``max_waiters``: its asks in line; ``max_lease``: how long it may be lent anything; ``max_rate``: so many asks and
-    looks in so many nanoseconds.
+    ``max_waiters``: its asks in line; ``max_lease``: how long it may be lent anything; ``max_rate``: how often it may
+    ask and look.
     """
 
     name: str
@@ -44,7 +54,7 @@ class Client:
     max_permits: int | None = None
     max_waiters: int | None = None
     max_lease: Nanos | None = None
-    max_rate: tuple[int, Nanos] | None = None
+    max_rate: Rate | None = None
 
     @property
     def capped(self) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from governor.access import Client
 from governor.config.units import format_duration
 from governor.core.effects import Abandoned, Denied, Effect, Granted, LeaseEnded, Queued
-from governor.core.kinds.rate_limit import RateLimit, RateLimitSpec, Window
+from governor.core.limit import Limit
 from governor.core.types import Claim, Denial, Grant, Nanos, Reason, TicketId
 from governor.driver import Driver
 from governor.wording import count
@@ -26,7 +26,7 @@ class _Has:
 
     permits: int = 0
     waiters: int = 0
-    rate: RateLimit | None = None
+    rate: Limit | None = None
 
 
 class Allowances:
@@ -81,7 +81,7 @@ class Allowances:
         if has.rate.can_take(1, now):
             has.rate.take(1, now)
             return None
-        asks, period = client.max_rate
+        asks, period = client.max_rate.asks, client.max_rate.period
         at = has.rate.not_before(1, 0, now)
         told = f"ask {count(asks, 'time')} in {format_duration(period)}"
         return _beyond(told, None, asks, at - now if asks else None)
@@ -90,7 +90,7 @@ class Allowances:
 
     def _count(self) -> None:
         """What they have at this moment."""
-        for lease in self._driver.lease_ids(None):
+        for lease in self._driver.lease_ids():
             if (view := self._driver.lease(lease)) is not None and (has := self._has.get(view.client)) is not None:
                 has.permits += _permits(view.grants)
         for ticket in self._driver.waiting(None):
@@ -135,11 +135,10 @@ def _permits(grants: Sequence[Grant]) -> int:
     return sum([grant.permits for grant in grants])
 
 
-def _rate(client: Client, before: dict[str, _Has], now: Nanos) -> RateLimit | None:
+def _rate(client: Client, before: dict[str, _Has], now: Nanos) -> Limit | None:
     if client.max_rate is None:
         return None
-    asks, period = client.max_rate
-    spec = RateLimitSpec((Window(asks, period, asks),))
+    spec = client.max_rate.limit
     known = before.get(client.name)
     if known is None or known.rate is None:
         return spec.build(now)

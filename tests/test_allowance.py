@@ -6,6 +6,8 @@ import pytest
 
 from governor.access import Client
 from governor.allowance import Allowances, _Has
+from governor.config.clients import asked_at
+from governor.config.units import Rate
 from governor.core.effects import Granted, Queued
 from governor.core.engine import Engine
 from governor.core.kinds.rate_limit import RateLimitSpec, Window
@@ -51,7 +53,7 @@ class Scene:
 
     def really_has(self, client: Client) -> tuple[int, int]:
         """The same, by looking at everything."""
-        leases = [self.driver.lease(lease) for lease in self.driver.lease_ids(None)]
+        leases = [self.driver.lease(lease) for lease in self.driver.lease_ids()]
         held = sum(grant.permits for view in leases if view and view.client == client.name for grant in view.grants)
         lines = [self.driver.waiter(ticket) for ticket in self.driver.waiting(None)]
         places = [view for view in lines if view and view.client == client.name for _ in view.tickets]
@@ -76,7 +78,7 @@ def test_what_is_counted_is_what_there_is(seed: int) -> None:
                 if isinstance(answer, Queued):
                     tickets.append(answer)
             case 3 | 4:
-                leases = scene.driver.lease_ids(None)
+                leases = scene.driver.lease_ids()
                 if leases:
                     scene.driver.release((chance.choice(leases),), settled=chance.random() < 0.5)
             case 5:
@@ -92,7 +94,7 @@ def test_what_is_counted_is_what_there_is(seed: int) -> None:
         # A repeat of what was asked for already is no more, but has a ticket of its own.
         assert sum(
             grant.permits
-            for lease in scene.driver.lease_ids(None)
+            for lease in scene.driver.lease_ids()
             if (view := scene.driver.lease(lease)) and view.client == "capped"
             for grant in view.grants
         ) <= (CAPPED.max_permits or 0)
@@ -145,7 +147,7 @@ def test_an_ask_that_is_repeated_is_no_more() -> None:
 
 def test_it_asks_so_often_and_is_told_when_again() -> None:
     """To the nanosecond, as a rate limit."""
-    scene = Scene(client := Client("c", max_rate=(2, SECOND)))
+    scene = Scene(client := Client("c", max_rate=asked_at(Rate(2, SECOND))))
     assert [scene.allowances.too_fast(client) for _ in range(2)] == [None, None]
     denial = scene.allowances.too_fast(client)
     assert denial is not None
@@ -158,7 +160,7 @@ def test_it_asks_so_often_and_is_told_when_again() -> None:
 
 def test_a_reload_gives_no_new_rate() -> None:
     """Of a client that stays; what was asked for has been."""
-    client = Client("c", max_rate=(2, SECOND))
+    client = Client("c", max_rate=asked_at(Rate(2, SECOND)))
     scene = Scene(client)
     for _ in range(2):
         assert scene.allowances.too_fast(client) is None

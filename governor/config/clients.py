@@ -11,14 +11,17 @@ from pydantic import ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandl
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
+from governor import access
 from governor.access import ALL, Client, Verb
 from governor.config.accepts import Accepts, Context, HintError, fault, refusal
 from governor.config.declared import Conflict, Declared, list_of
 from governor.config.nodes import ListNode, MappingNode, Scalar
 from governor.config.problems import path
+from governor.config.resources import window
 from governor.config.terms import MAX_WAITERS
 from governor.config.units import Rate
 from governor.config.values import LEASE, MAX_NAME, RATE, one_of, whole
+from governor.core.kinds.rate_limit import RateLimitSpec
 from governor.core.types import MAX_PERMITS, Nanos
 
 # Every token that is sent is compared with all of them, at some 100 ns each.
@@ -137,8 +140,13 @@ class ClientSection(Declared):
             max_permits=self.max_permits,
             max_waiters=self.max_waiters,
             max_lease=self.max_lease,
-            max_rate=None if rate is None else (rate.permits, rate.period),
+            max_rate=None if rate is None else asked_at(rate),
         )
+
+
+def asked_at(rate: Rate) -> access.Rate:
+    """A rate of asks, which may come all at once."""
+    return access.Rate(rate.permits, rate.period, RateLimitSpec((window(rate, None),)))
 
 
 def conflicts(node: MappingNode) -> Iterator[Conflict]:

@@ -11,7 +11,7 @@ from typing import Final
 from governor.access import Client
 from governor.address import DEFAULT_MODE, TcpAddress, UnixAddress
 from governor.auditing import Auditing
-from governor.config.change import Change
+from governor.config.change import SettingChange
 from governor.config.load import Config
 from governor.config.units import format_duration, format_size
 
@@ -23,20 +23,20 @@ _LENGTHS: Final = frozenset({"drain_timeout", "restart_grace"})
 _NO_SETTINGS: Final = frozenset({"resources", "source", "hash", "variables", "warnings"})
 
 
-def at_once(before: Config, after: Config) -> tuple[Change, ...]:
+def at_once(before: Config, after: Config) -> tuple[SettingChange, ...]:
     """What differs and takes effect at a reload."""
     return tuple(setting for setting in _differences(before, after) if setting.name in AT_ONCE)
 
 
-def at_next_start(before: Config, after: Config) -> tuple[Change, ...]:
+def at_next_start(before: Config, after: Config) -> tuple[SettingChange, ...]:
     """What differs and takes effect at the next start; ``before`` is that of this start."""
     return tuple(setting for setting in _differences(before, after) if setting.name not in AT_ONCE)
 
 
-def _differences(before: Config, after: Config) -> list[Change]:
+def _differences(before: Config, after: Config) -> list[SettingChange]:
     names = [field.name for field in fields(Config) if field.name not in _NO_SETTINGS]
     pairs = [(name, getattr(before, name), getattr(after, name)) for name in names]
-    return [Change(name, _text(name, old), _text(name, new)) for name, old, new in pairs if old != new]
+    return [SettingChange(name, _text(name, old), _text(name, new)) for name, old, new in pairs if old != new]
 
 
 def _text(name: str, value: object) -> str:
@@ -81,8 +81,7 @@ def _client(client: Client) -> str:
     if client.max_lease is not None:
         told += ["max_lease", format_duration(client.max_lease)]
     if client.max_rate is not None:
-        asks, period = client.max_rate
-        told += ["max_rate", f"{asks}/{format_duration(period)}"]
+        told += ["max_rate", f"{client.max_rate.asks}/{format_duration(client.max_rate.period)}"]
     return " ".join(told)
 
 

@@ -10,8 +10,9 @@ from governor.access import Client, Verb
 from governor.address import TcpAddress, UnixAddress
 from governor.auditing import AuditEvents, Auditing, AuditPolicy
 from governor.config import DEFAULT, ConfigError, Problem, load, loads
+from governor.config.clients import asked_at
 from governor.config.settings import at_once
-from governor.config.units import DAY, HOUR, MINUTE
+from governor.config.units import DAY, HOUR, MINUTE, Rate
 from governor.core.kinds.pool import MemberSpec, Order, PoolSpec
 from governor.core.kinds.rate_limit import RateLimitSpec, Window
 from governor.core.kinds.semaphore import SemaphoreSpec
@@ -542,7 +543,16 @@ def test_a_client_is_what_its_section_says() -> None:
 
     assert told == (
         Client("a", (b"\0" * 31 + b"\xff",), frozenset({Verb.ACQUIRE, Verb.READ}), ("*",)),
-        Client("b", (b"\x11" * 32,), frozenset({Verb.ADMIN}), ("x-*", "y"), 7, 0, 300 * SECOND, (10, 2 * SECOND)),
+        Client(
+            "b",
+            (b"\x11" * 32,),
+            frozenset({Verb.ADMIN}),
+            ("x-*", "y"),
+            7,
+            0,
+            300 * SECOND,
+            asked_at(Rate(10, 2 * SECOND)),
+        ),
     )
     assert config("clients: {}").clients == ()
 

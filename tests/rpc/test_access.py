@@ -13,6 +13,8 @@ from grpc_reflection.v1alpha import reflection_pb2
 
 from governor.access import Client, Verb, digest_of
 from governor.address import UnixAddress
+from governor.config.clients import asked_at
+from governor.config.units import Rate
 from governor.core.types import SECOND, LeaseId
 from governor.rpc.admin import Where
 from governor.v1 import admin_pb2
@@ -251,7 +253,7 @@ async def test_caps_hold_in_calls_and_on_sessions_together(folder: Path) -> None
 
 async def test_whoever_asks_too_often_is_told_when_to_come_back(folder: Path) -> None:
     """And can always give back and keep alive."""
-    quick = Client("c", (digest_of(b"token of c"),), max_rate=(2, SECOND))
+    quick = Client("c", (digest_of(b"token of c"),), max_rate=asked_at(Rate(2, SECOND)))
     async with world(folder, *RESOURCES, clients=(quick,)) as governor:
         stub, metadata = governor.stub, known("c")
         granted = [await stub.Acquire(ask("open"), metadata=metadata) for _ in range(2)]
@@ -377,7 +379,7 @@ async def test_every_refusal_is_counted(folder: Path) -> None:
         stub = governor.stub
         await status_of(stub.Acquire(ask("open")))
         await status_of(stub.ListResources(pb.ListResourcesRequest(), metadata=known("x")))
-        governor.guard.declare((Client("a", A.tokens, frozenset({Verb.READ}), max_rate=(1, SECOND)),))
+        governor.guard.declare((Client("a", A.tokens, frozenset({Verb.READ}), max_rate=asked_at(Rate(1, SECOND))),))
         await status_of(stub.Acquire(ask("open"), metadata=known("a")))
         for _ in range(2):
             await status_of(stub.ListResources(pb.ListResourcesRequest(), metadata=known("a")))
