@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 
 from governor.aside import aside
 from governor.config import Config, ConfigError, Problem
-from governor.config.change import Change
+from governor.config.change import SettingChange
 from governor.config.document import MAX_BYTES
 from governor.config.settings import at_next_start, at_once
 from governor.config.written import changes, declared
@@ -122,7 +122,7 @@ def _problem(problem: Problem) -> str:
 
 def _difference(found: Difference) -> admin_pb2.Difference:
     before, after = found.before, found.after
-    told: list[Change] = []
+    told: list[SettingChange] = []
     if after is not None:
         told = declared(after) if before is None else changes(before, after)
     spec = after or before
@@ -143,5 +143,5 @@ def _difference(found: Difference) -> admin_pb2.Difference:
     )
 
 
-def _told(change: Change) -> admin_pb2.SettingChange:
+def _told(change: SettingChange) -> admin_pb2.SettingChange:
     return admin_pb2.SettingChange(name=change.name, before=change.before, after=change.after)
