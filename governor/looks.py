@@ -84,6 +84,14 @@ class Looks:
         assert remembered is not None, "a resource was to be remembered that there is not"
         return remembered
 
+    def fading(self) -> tuple[Remembered, ...]:
+        """The same of those that are neither declared nor lent, but of which too much is spent."""
+        return self._engine.fading(now=self._clock.now())
+
+    def fades(self, resource: str) -> bool:
+        """Whether one of those has this name; another of it may be declared."""
+        return self._engine.fades(resource)
+
     def marks(self, resource: str) -> int | None:
         """Another number after any change of a resource that must not be forgotten; None when there is none."""
         return self._engine.marks(resource)
