@@ -41,7 +41,7 @@ from governor.reload import Reloader, changes
 from governor.restart import Restarted, RestartError, go_on
 from governor.store import Store, StoreError
 from governor.watching import Watcher
-from governor.wording import count, counted, span
+from governor.wording import are, count, counted, span
 
 if TYPE_CHECKING:
     from governor.sessions import Sessions
@@ -69,8 +69,10 @@ def run(path: Path | None, state: Path | None, form: logs.LogFormat = logs.LogFo
     signals.hold((SIGTERM, SIGINT, SIGHUP))
     log = logs.start(form)
     try:
+        # The folder that it was started in may go; and whoever reads these paths is elsewhere.
+        path = path and path.absolute()
         config = load(path or DEFAULT, os.environ)
-        asyncio.run(Daemon(config, path, state or config.state).serve())
+        asyncio.run(Daemon(config, path, (state or config.state).absolute()).serve())
     except ConfigError as error:
         log.say(str(error))
         return _BAD_CONFIG
@@ -176,7 +178,7 @@ class Daemon:
 
     def _begin_to_count(self, driver: Driver) -> Metrics:
         self._metrics = metrics = Metrics(driver.snapshot, version=__version__)
-        metrics.restored(lease.client for lease in map(driver.lease, driver.lease_ids(None)) if lease)
+        metrics.restored(lease.client for lease in map(driver.lease, driver.lease_ids()) if lease)
         driver.observers.append(metrics.observe)
         driver.lag_observers.append(metrics.loop_lag)
         driver.pause_observers += [metrics.paused, _tell_pause]
@@ -237,7 +239,7 @@ class Daemon:
         _log.info(
             "remembered from %s: %s held%s",
             self._remembered,
-            _are(restarted.leases, "lease"),
+            are(restarted.leases, "lease"),
             f", {restarted.graced} of them {span(restarted.grace)} longer" if restarted.graced else "",
         )
         if told := changes(restarted.change):
@@ -253,7 +255,7 @@ class Daemon:
 
     def _announce(self, server: governor.rpc.GrpcServer, http: str) -> None:
         config = self._config
-        _log.info("governor %s, pid %d, state in %s", __version__, os.getpid(), self._state.absolute())
+        _log.info("governor %s, pid %d, state in %s", __version__, os.getpid(), self._state)
         _log.info("config %s: %s", config.source, counted(spec.kind for spec in config.resources))
         for warning in config.warnings:
             _log.warning("config %s: %s", config.source, warning)
@@ -302,13 +304,13 @@ class Daemon:
             self._driver.observers.append(self._stop_when_empty)
             _log.info(
                 "draining: %s held; waiting up to %s for them to end (signal again to stop at once)",
-                _are(self._driver.live_leases, "lease"),
+                are(self._driver.live_leases, "lease"),
                 span(self._reloader.config.drain_timeout),
             )
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stop_now.wait(), self._reloader.config.drain_timeout / SECOND)
         if self._driver.live_leases:
-            _log.warning("%s still held", _are(self._driver.live_leases, "lease"))
+            _log.warning("%s still held", are(self._driver.live_leases, "lease"))
 
     async def _last_steps(self) -> None:
         """Let every task end by itself: one of grpc's that is cancelled says so in the log, with a traceback."""
@@ -369,8 +371,3 @@ def _promised(config: Config) -> Nanos:
 
 def _tell_pause(length: Nanos) -> None:
     _log.info("did not run for %s; all leases end as much later", span(length))
-
-
-def _are(number: int, noun: str) -> str:
-    """Such as "1 lease is" or "2 leases are"."""
-    return f"{count(number, noun)} {'is' if number == 1 else 'are'}"

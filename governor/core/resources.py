@@ -129,7 +129,7 @@ class Resources:
 
     def _fade(self, gone: list[Resource], now: Nanos) -> None:
         """Remember these until what they have spent is back; of too many, those for which that takes longest."""
-        self._fading.update({(resource.spec.name, resource.spec.kind): resource for resource in gone})
+        self._fading.update({(each.spec.name, each.spec.kind): each for each in gone})
         until = {key: resource.limit.matters_until(now) for key, resource in self._fading.items()}
         keys = sorted([key for key, at in until.items() if at > now], key=lambda key: until[key])
         self._fading = {key: self._fading[key] for key in keys[-MAX_FADING:]}

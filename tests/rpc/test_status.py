@@ -98,6 +98,10 @@ def test_every_sentence_says_what_to_do(reason: Reason) -> None:
                 "try again in 1s, or when it is back"
             ),
         ),
+        (
+            Denial(Reason.DRAINING, "orders-db"),
+            "orders-db: draining: an operator lets nobody in any more; try again in 1s, or ask for it to be resumed",
+        ),
     ],
 )
 def test_sentences(denial: Denial, message: str) -> None:

@@ -15,7 +15,7 @@ from governor.clock import Clock
 from governor.core.types import Denial, Reason, Standing
 from governor.driver import Driver
 from governor.rpc import status, translate
-from governor.rpc.admin import looks
+from governor.rpc.admin import views
 from governor.rpc.admin.desk import Desk
 from governor.rpc.admin.lists import Lists
 from governor.rpc.admin.orders import Orders, on_record
@@ -163,7 +163,7 @@ class AdminService:
         if seen is None:
             return status.refusal(Denial(Reason.UNKNOWN_RESOURCE, name))
         members, windows = self._driver.members(name), self._driver.windows(name)
-        return looks.resource(seen, members, windows, self._clock.now()).SerializeToString()
+        return views.resource(seen, members, windows, self._clock.now()).SerializeToString()
 
     # --- the config -----------------------------------------------------------------------------------------
 
