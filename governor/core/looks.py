@@ -63,17 +63,25 @@ class Looks:
         return restart.past(self._lending, lease_id)
 
     def remembered(self) -> list[str]:
-        """The resources that a restart must know: also removed ones that are lent, or of which too much is spent."""
-        return self._lending.resources.names()
+        """The resources that a restart must know: also removed ones that are lent."""
+        return [resource.spec.name for resource in self._lending.resources]
 
     def remember(self, resource: str, *, now: Nanos) -> Remembered | None:
         """What a restart must know of one of those; None of any other."""
-        known = self._lending.resources.remembered(resource)
+        known = self._named(resource)
         return None if known is None else known.remember(now)
+
+    def fading(self, *, now: Nanos) -> tuple[Remembered, ...]:
+        """What a restart must know of those that are neither declared nor lent, but of which too much is spent."""
+        return tuple([resource.remember(now) for resource in self._lending.resources.fading])
+
+    def fades(self, resource: str) -> bool:
+        """Whether one of those has this name; another of it may be declared."""
+        return self._lending.resources.fades(resource)
 
     def marks(self, resource: str) -> int | None:
         """Of one of those: another number after any change that must be remembered before its answer."""
-        known = self._lending.resources.remembered(resource)
+        known = self._named(resource)
         return None if known is None else known.limit.marks
 
     def grace(self, lease_id: LeaseId) -> Nanos | None:
