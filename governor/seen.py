@@ -18,6 +18,7 @@ class Seen:
         self._clock = clock
         self.peaks = engine.peaks
         self.held, self.past, self.lease_of = engine.held, engine.past, engine.lease_of
+        self.knows, self.client_of = engine.knows, engine.client_of
         self.deadlines, self.grace = engine.deadlines, engine.grace
         self.remembered, self.marks, self.fades = engine.remembered, engine.marks, engine.fades
         self.lease_ids, self.lease, self.covers = engine.lease_ids, engine.lease, engine.covers

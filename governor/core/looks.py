@@ -41,6 +41,15 @@ class Looks:
         known = self._lending.register.of_request(client, request_id)
         return known.id if isinstance(known, Lease) and known.end is None and known.deadline is not None else None
 
+    def knows(self, client: str, request_id: str) -> bool:
+        """Whether this client's request id stands for anything: a place in line, or a lease that lives or has ended."""
+        return self._lending.register.of_request(client, request_id) is not None
+
+    def client_of(self, lease_id: LeaseId) -> str | None:
+        """Whose a lease is; None when it does not live."""
+        lease = self._lending.leases.live(lease_id)
+        return None if lease is None else lease.ask.event.client
+
     def held(self, lease_id: LeaseId) -> Held | None:
         """What a lease is, as of the last step; None when it does not live."""
         return restart.held(self._lending, lease_id)
