@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from governor.audit import Audit
+from governor.audit.file import AuditFile
 from governor.auditing import AuditEvents, Auditing, AuditPolicy
 from governor.chronicle import Chronicle, What
 from governor.core.effects import Denied, Granted, Queued
@@ -246,7 +247,7 @@ class Failing:
     """`os.write` that fails while it is told to, with the errors that disks have."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.error: OSError | None = None
+        self.error: Exception | None = None
         self._write = os.write
         monkeypatch.setattr("governor.audit.file.os.write", self.write)
         monkeypatch.setattr("governor.audit.writer.RETRY_S", 0.001)
@@ -289,6 +290,47 @@ class TestFull:
             f"audit file {file}: cannot be written: No space left on device; until then, {meanwhile}",
             f"audit file {file}: can be written again",
         ]
+        assert rig.dropped == []
+
+    @pytest.mark.parametrize("policy", AuditPolicy)
+    @pytest.mark.parametrize(
+        ("error", "why"),
+        [
+            (RuntimeError("Symlink loop from\n'x'"), "RuntimeError: Symlink loop from 'x'"),
+            (ValueError(), "ValueError:"),
+            (MemoryError(), "MemoryError:"),
+            (OSError("odd"), "OSError: odd"),
+        ],
+    )
+    async def test_it_fails_in_a_way_that_nobody_foresaw(
+        self,
+        make: Make,
+        disk: Failing,
+        caplog: pytest.LogCaptureFixture,
+        policy: AuditPolicy,
+        error: Exception,
+        why: str,
+    ) -> None:
+        """As any other: said in one line, counted, waited for by nobody, and over when its cause is gone."""
+        caplog.set_level(logging.INFO, "governor")
+        rig = make(policy)
+        rig.pairs(1)
+        assert await rig.told()
+        disk.error = error
+        rig.pairs(1)
+        assert await rig.told() is (policy is AuditPolicy.DROP)
+        await until(lambda: rig.failed > 2)
+        assert (rig.audit.hindrance is None) is (policy is AuditPolicy.DROP)
+        disk.error = None
+        await until(lambda: rig.whats() == ["granted", "released"] * 2)
+        await until(lambda: rig.audit.hindrance is None and len(caplog.records) > 1)
+
+        said = [record.getMessage() for record in caplog.records]
+        assert said[0].startswith(f"audit file {rig.asked.file}: cannot be written: {why}; until then, ")
+        assert said[1:] == [f"audit file {rig.asked.file}: can be written again"]
+        assert not any(record.exc_info for record in caplog.records)
+        rig.pairs(1)
+        assert await rig.told()
         assert rig.dropped == []
 
     async def test_it_is_full_for_long(self, make: Make, disk: Failing) -> None:
@@ -554,6 +596,74 @@ class TestBlock:
         await until(lambda: bool(answers))
 
 
+class TestCarried:
+    """Leases that there are already when it begins: each has a beginning in the file."""
+
+    @staticmethod
+    def begin(rig: Rig, leases: int, max_bytes: int) -> Audit:
+        """Another trail of the same driver, in a file beside the first."""
+        for _ in range(leases):
+            rig.grant()
+        rig.clock.time += SECOND
+        rig.driver.ask(DB)  # a step, as a restart is
+        file = rig.asked.file.with_name("next")
+        asked = Auditing(file, rig.asked.policy, rig.asked.events)
+        rig.asked = asked
+        audit = Audit(asked, rig.now, dropped=rig.dropped.append, failed=rig._fail, max_bytes=max_bytes)
+        audit.begin(Chronicle(rig.driver, rig.now), rig.driver)
+        return audit
+
+    @pytest.mark.parametrize("policy", AuditPolicy)
+    async def test_each_is_told_first(self, make: Make, policy: AuditPolicy) -> None:
+        """However many there are, they take no room from what comes, and none is dropped."""
+        rig = make(policy, AuditEvents.OPERATORS)
+        rig.asked = Auditing(rig.asked.file, policy, AuditEvents.LEASES)
+        audit = self.begin(rig, 2050, max_bytes=2000)
+        last = rig.grant()
+        assert await rig.told()
+        await audit.close()
+
+        said = rig.lines()
+        assert [(each["what"], each["lease"]) for each in said] == [
+            *[("carried", lease) for lease in range(1, last)],
+            ("granted", last),
+        ]
+        carried = said[0]
+        assert (carried["client"], carried["resources"]) == ("web", ["db"])
+        assert carried["claims"] == [{"resource": "db", "permits": 1}]
+        assert carried["held_seconds"] == 1
+        assert carried["remaining_seconds"] == rig.driver.held(LeaseId(1)).deadline / SECOND - 1  # type: ignore[union-attr]
+        assert (rig.dropped, rig.failed) == ([], 0)
+
+    async def test_a_disk_that_is_full_meanwhile(self, make: Make, disk: Failing) -> None:
+        """They are tried again as all others are."""
+        rig = make(events=AuditEvents.OPERATORS)
+        rig.asked = Auditing(rig.asked.file, rig.asked.policy, AuditEvents.LEASES)
+        disk.error = FULL
+        audit = self.begin(rig, 250, max_bytes=2000)
+        await until(lambda: rig.failed > 1)
+        disk.error = None
+        await audit.close()
+        assert rig.whats() == ["carried"] * 251
+
+    async def test_a_disk_that_is_full_to_the_end(self, make: Make, disk: Failing) -> None:
+        """Those that are missing are counted."""
+        rig = make(events=AuditEvents.OPERATORS)
+        rig.asked = Auditing(rig.asked.file, rig.asked.policy, AuditEvents.LEASES)
+        disk.error = FULL
+        audit = self.begin(rig, 250, max_bytes=2000)
+        await until(lambda: rig.failed > 1)
+        await audit.close()
+        assert rig.dropped == [251]
+
+    async def test_of_operators_alone_there_is_none(self, make: Make) -> None:
+        """They have not asked for leases."""
+        rig = make(events=AuditEvents.OPERATORS)
+        audit = self.begin(rig, 3, max_bytes=2000)
+        await audit.close()
+        assert rig.lines() == []
+
+
 class TestReopening:
     """The file may be moved away while nothing happens."""
 
@@ -567,6 +677,25 @@ class TestReopening:
         await until(rig.asked.file.exists)
         rig.chronicle.act(What.PAUSED)
         await until(lambda: rig.whats() == ["paused"])
+
+    async def test_it_fails_in_a_way_that_nobody_foresaw(
+        self, make: Make, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It is said, counted, and the old one is written on."""
+        rig = make()
+
+        def fail(_file: AuditFile) -> None:
+            raise RuntimeError("odd")
+
+        monkeypatch.setattr(AuditFile, "reopen", fail)
+        rig.audit.reopen()
+        rig.chronicle.act(What.PAUSED)
+        await until(lambda: rig.whats() == ["paused"])
+        assert rig.failed == 1
+        assert caplog.records[-1].getMessage() == (
+            f"audit file {rig.asked.file}: cannot be opened anew: RuntimeError: odd; "
+            "what was opened before is written on"
+        )
 
     async def test_none_can_be_made(self, make: Make, caplog: pytest.LogCaptureFixture) -> None:
         """It is said, counted, and the old one is written on."""
