@@ -126,8 +126,7 @@ class Daemon:
             with garbage.kept():
                 driver, restarted = self._resume(store, fence.reserved)
             stack.callback(driver.close)
-            chronicle = Chronicle(driver, unix_nanos)
-            metrics = self._begin_to_count(driver)
+            chronicle, metrics = Chronicle(driver, unix_nanos), self._begin_to_count(driver)
             stack.callback(self._begin_to_tell(chronicle).close)
             self._begin_audit(chronicle, stack)
             stack.push_async_callback(self._journal.close)
@@ -151,8 +150,9 @@ class Daemon:
             desk = operators.desk(
                 driver, self._journal, metrics, self._reloader, chronicle, state=self._state, http=http
             )
+            guard = operators.guard(driver, metrics, self._reloader)
             server = await governor.rpc.serve(
-                driver, LoopClock(), config.listen, restart_grace=_promised(config), desk=desk
+                driver, LoopClock(), config.listen, restart_grace=_promised(config), desk=desk, guard=guard
             )
             stack.push_async_callback(server.stop, _GRPC_GRACE_S)
             self._sessions = server.sessions

@@ -70,6 +70,8 @@ class Driver(Steps):
         super().__init__(engine, clock, beating=beating)
         self._last_ticket = 0
         self._unwritable: set[str] = set()
+        # Of the revocation that observers are being told of; no business of the engine's.
+        self.actor = ""
 
     def ask(
         self,
@@ -188,19 +190,28 @@ class Driver(Steps):
         self._step(Seal(sealed=bool(self._unwritable)))
 
     def restore(
-        self, leases: "Sequence[Held]", resources: "Sequence[Remembered]", past: "Sequence[Past]"
+        self,
+        leases: "Sequence[Held]",
+        resources: "Sequence[Remembered]",
+        past: "Sequence[Past]",
+        fading: "Sequence[Remembered]" = (),
     ) -> Restored | RestoreRefused:
         """Go on where another ended; before anybody asks."""
-        for effect in self._step(Restore(tuple(leases), tuple(resources), tuple(past))):
+        for effect in self._step(Restore(tuple(leases), tuple(resources), tuple(past), tuple(fading))):
             if isinstance(effect, (Restored, RestoreRefused)):
                 return effect
         raise AssertionError("the engine did not answer a restoration")
 
     # --- operators ------------------------------------------------------------------------------------------
 
-    def revoke(self, leases: tuple[LeaseId, ...]) -> tuple[LeaseResult, ...]:
-        """End leases now, whoever holds them; a result for each, in order."""
-        for effect in self._step(Revoke(leases)):
+    def revoke(self, leases: tuple[LeaseId, ...], actor: str = "") -> tuple[LeaseResult, ...]:
+        """End leases now, whoever holds them; a result for each, in order. ``actor``: who says he does it."""
+        self.actor = actor
+        try:
+            effects = self._step(Revoke(leases))
+        finally:
+            self.actor = ""
+        for effect in effects:
             if isinstance(effect, Revoked):
                 return effect.results
         raise AssertionError("the engine did not answer a revocation")

@@ -18,8 +18,9 @@ class Seen:
         self._clock = clock
         self.peaks = engine.peaks
         self.held, self.past, self.lease_of = engine.held, engine.past, engine.lease_of
+        self.knows, self.client_of = engine.knows, engine.client_of
         self.deadlines, self.grace = engine.deadlines, engine.grace
-        self.remembered, self.marks = engine.remembered, engine.marks
+        self.remembered, self.marks, self.fades = engine.remembered, engine.marks, engine.fades
         self.lease_ids, self.lease, self.covers = engine.lease_ids, engine.lease, engine.covers
         self.waiting, self.waiter = engine.waiting, engine.waiter
         self.declared, self.compare = engine.declared, engine.compare
@@ -63,3 +64,7 @@ class Seen:
         remembered = self._engine.remember(resource, now=self._clock.now())
         assert remembered is not None, "a resource was to be remembered that there is not"
         return remembered
+
+    def fading(self) -> tuple[Remembered, ...]:
+        """The same of those that are neither declared nor lent."""
+        return self._engine.fading(now=self._clock.now())

@@ -41,6 +41,15 @@ class Looks:
         known = self._lending.register.of_request(client, request_id)
         return known.id if isinstance(known, Lease) and known.end is None and known.deadline is not None else None
 
+    def knows(self, client: str, request_id: str) -> bool:
+        """Whether this client's request id stands for anything: a place in line, or a lease that lives or has ended."""
+        return self._lending.register.of_request(client, request_id) is not None
+
+    def client_of(self, lease_id: LeaseId) -> str | None:
+        """Whose a lease is; None when it does not live."""
+        lease = self._lending.leases.live(lease_id)
+        return None if lease is None else lease.ask.event.client
+
     def held(self, lease_id: LeaseId) -> Held | None:
         """What a lease is, as of the last step; None when it does not live."""
         return restart.held(self._lending, lease_id)
@@ -54,17 +63,25 @@ class Looks:
         return restart.past(self._lending, lease_id)
 
     def remembered(self) -> list[str]:
-        """The resources that a restart must know: also removed ones that are lent, or of which too much is spent."""
-        return self._lending.resources.names()
+        """The resources that a restart must know: also removed ones that are lent."""
+        return [resource.spec.name for resource in self._lending.resources]
 
     def remember(self, resource: str, *, now: Nanos) -> Remembered | None:
         """What a restart must know of one of those; None of any other."""
-        known = self._lending.resources.remembered(resource)
+        known = self._named(resource)
         return None if known is None else known.remember(now)
+
+    def fading(self, *, now: Nanos) -> tuple[Remembered, ...]:
+        """What a restart must know of those that are neither declared nor lent, but of which too much is spent."""
+        return tuple([resource.remember(now) for resource in self._lending.resources.fading])
+
+    def fades(self, resource: str) -> bool:
+        """Whether one of those has this name; another of it may be declared."""
+        return self._lending.resources.fades(resource)
 
     def marks(self, resource: str) -> int | None:
         """Of one of those: another number after any change that must be remembered before its answer."""
-        known = self._lending.resources.remembered(resource)
+        known = self._named(resource)
         return None if known is None else known.limit.marks
 
     def grace(self, lease_id: LeaseId) -> Nanos | None:

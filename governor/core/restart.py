@@ -81,6 +81,7 @@ def restore(lending: Lending, event: Restore, effects: list[Effect]) -> None:
         *[(lease.id, _restore_lease(lending, lease, pools, shapes)) for lease in event.leases],
         *[(lease.id, _restore_past(lending, lease)) for lease in event.past[-REMEMBERED:]],
         *[(remembered.spec.name, _recall(lending, remembered)) for remembered in event.resources],
+        *[(fading_name(remembered), _recall_fading(lending, remembered)) for remembered in event.fading],
     ]
     problems = [(culprit, problem) for culprit, problem in told if problem is not None]
     if not problems:
@@ -161,6 +162,23 @@ def _misfit(lending: Lending, lease_id: LeaseId, event: Acquire) -> str | None:
         return "there is one of this id already, or cannot be"
     denial = admission.malformed(event)
     return None if denial is None else f"{denial.field}: expected {denial.expected}"
+
+
+def fading_name(remembered: Remembered) -> str:
+    """What one that is declared no more is called beside the resource that may have its name now."""
+    return f"{remembered.spec.name} (declared before, as a {remembered.spec.kind})"
+
+
+def _recall_fading(lending: Lending, remembered: Remembered) -> str | None:
+    """Let what is declared no more recall what was spent of it; why not, if it cannot."""
+    resource = lending.resources.get((remembered.spec.name, ""))
+    if resource is not None and resource.spec.kind == remembered.spec.kind:
+        return "is declared"
+    try:
+        lending.resources.recall_fading(remembered)
+    except UnreadableError as error:
+        return f"what it remembers makes no sense: {error}"
+    return None
 
 
 def _recall(lending: Lending, remembered: Remembered) -> str | None:

@@ -110,11 +110,15 @@ TABLE: Final[dict[Reason, Row]] = {
         retry=SECOND,
     ),
     Reason.UNAUTHENTICATED: Row(
-        StatusCode.UNAUTHENTICATED, "{where}: it is not known who is asking; send credentials with the call"
+        StatusCode.UNAUTHENTICATED, "{where}: it is not known who is asking; send the token of a client with the call"
     ),
     Reason.PERMISSION_DENIED: Row(
         StatusCode.PERMISSION_DENIED,
-        "{where}: this caller may not do that; ask governor's operator for leave",
+        "{where}: this client may not {expected}; see clients in governor's config",
+    ),
+    Reason.CLIENT_LIMIT: Row(
+        StatusCode.RESOURCE_EXHAUSTED,
+        "{where}: this client may {expected} at most, as clients in governor's config says; try again {when}",
     ),
 }
 
@@ -185,6 +189,11 @@ FAULT: Final = Refusal(
     StatusCode.INTERNAL,
     "governor: a fault of its own, which its log tells; the call may or may not have been carried out",
     (),
+)
+
+# Nobody takes what is told, and its place is wanted.
+UNREAD: Final = Refusal(
+    StatusCode.ABORTED, "governor: nobody read this answer for 20s, so it has ended; call again", ()
 )
 
 STOPPING: Final = Refusal(StatusCode.UNAVAILABLE, "governor: stopping; call again when it is back", ())

@@ -69,5 +69,14 @@ MIGRATIONS: Final[list[str]] = [
     ALTER TABLE resource ADD COLUMN standing TEXT NOT NULL DEFAULT 'open';
     ALTER TABLE resource ADD COLUMN override TEXT NOT NULL DEFAULT '';
     ALTER TABLE resource ADD COLUMN until INTEGER NOT NULL DEFAULT 0;
+    -- What is neither declared nor lent, but spent, as in resource; another kind may have the name there.
+    CREATE TABLE fading (
+        name TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        spec TEXT NOT NULL,
+        memory TEXT NOT NULL,
+        at INTEGER NOT NULL,
+        PRIMARY KEY (name, kind)
+    ) STRICT;
     """,
 ]

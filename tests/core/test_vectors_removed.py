@@ -102,17 +102,16 @@ def test_what_is_spent_of_a_removed_rate_limit_is_remembered_until_it_is_back() 
     play = Play(rate_limit("api", (4, 40 * SECOND, 4)), rate_limit("idle", (1, SECOND, 1)))
     play.ask("api")
     play.reconfigure(semaphore("db", 1))
-    assert play.engine.remembered() == ["db", "api"]
-    assert play.engine.marks("api") is not None
+    assert play.engine.remembered() == ["db"]
+    assert [kept.spec.name for kept in play.engine.fading(now=play.now)] == ["api"]
     play.at(10 * SECOND)
     play.reconfigure(semaphore("db", 2))
 
-    assert play.engine.remembered() == ["db"]
-    assert play.engine.remember("api", now=play.now) is None
+    assert play.engine.fading(now=play.now) == ()
 
 
 def test_of_two_kinds_with_one_name_each_keeps_its_own() -> None:
-    """While it is a semaphore, what was spent of the rate limit is remembered, but not over a restart."""
+    """While it is a semaphore, what was spent of the rate limit is remembered, over restarts too."""
     spec = rate_limit("api", (1, 40 * SECOND, 1))
     play = Play(spec)
     play.ask("api")
@@ -122,6 +121,8 @@ def test_of_two_kinds_with_one_name_each_keeps_its_own() -> None:
     remembered = play.engine.remember("api", now=play.now)
     assert remembered is not None
     assert remembered.spec.kind == "semaphore"
+    play.restart(semaphore("api", 1), now=play.now)
+    play.restart(semaphore("api", 1), now=play.now)
     play.reconfigure(spec)
 
     assert play.resource("api").available == 0
@@ -148,4 +149,4 @@ def test_only_so_many_removed_limits_are_remembered(monkeypatch: pytest.MonkeyPa
         play.ask(spec.name)
     play.reconfigure(semaphore("db", 1))
 
-    assert play.engine.remembered() == ["db", "api2", "api3"]
+    assert [kept.spec.name for kept in play.engine.fading(now=play.now)] == ["api2", "api3"]
