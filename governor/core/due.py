@@ -69,7 +69,7 @@ def _catch_up_with(lending: Lending, event: Event, now: Nanos, effects: list[Eff
         case Release() | Renew() | Disconnect() | Revoke():
             named += [leases.live(lease_id) for lease_id in dict.fromkeys(event.leases)]
         case Acquire():
-            _end_overrides(lending, event, now, effects)
+            steering.end_overrides(lending, event.claims, now, effects)
             named.append(register.of_request(event.client, event.request_id))
         case Abandon():
             named.append(register.of_ticket(event.ticket))
@@ -81,15 +81,6 @@ def _catch_up_with(lending: Lending, event: Event, now: Nanos, effects: list[Eff
                 _wait_over(lending, ticket, until, now, effects)
         elif known is not None and known.deadline is not None and known.end is None and known.deadline <= now:
             lending.end(known, known.ends_as, Outcome.UNKNOWN, now, effects)
-
-
-def _end_overrides(lending: Lending, event: Acquire, now: Nanos, effects: list[Effect]) -> None:
-    """Of what is asked for, the limit that is in force by ``now`` counts."""
-    resources = lending.resources
-    for claim in event.claims:
-        resource = resources.get((claim.resource, claim.key))
-        if resource is not None and resource.override is not None and resource.override.until <= now:
-            steering.override_over(lending, resource, resource.override.until, now, effects)
 
 
 def _wait_over(lending: Lending, ticket: TicketId, due: Nanos, now: Nanos, effects: list[Effect]) -> None:
