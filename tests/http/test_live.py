@@ -1,81 +1,20 @@
 """What whoever watches is told, and when; on a clock that is moved by hand."""
 
-import json
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from governor.core.types import SECOND, Standing
 from governor.history import BUCKET, BUCKETS
 from governor.http import live as live_module
-from governor.http.live import MAX_VIEWERS, Live, View
-from governor.testing.clock import FakeClock
 from tests.core.declared import pool, rate_limit, semaphore
-from tests.http.scene import Scene
-
-Told = list[tuple[str, Any]]
-
-
-class Watched(Scene):
-    """A scene and its viewers."""
-
-    def __init__(self) -> None:
-        self.time = FakeClock(5 * SECOND)
-        super().__init__(self.time)
-        self.declare(semaphore("db", 4), rate_limit("api", (10, SECOND, 10)))
-        self.live = Live(self.sight)
-
-    def view(self) -> View:
-        """One more viewer, after its first look."""
-        view = self.live.view()
-        self.time.advance(0)
-        return view
-
-    def look(self) -> None:
-        """A second later."""
-        self.time.advance(SECOND)
+from tests.http.watching import Watched, is_quiet, read, row, rows, told
 
 
 @pytest.fixture
 def scene() -> Watched:
     """A semaphore and a rate limit."""
     return Watched()
-
-
-async def told(view: View) -> Told:
-    """All that is new for it, as events with their data."""
-    chunks = await view.more()
-    assert chunks is not None
-    return read(chunks)
-
-
-def read(chunks: Iterator[bytes]) -> Told:
-    """Events as a browser reads them."""
-    events = []
-    for chunk in chunks:
-        assert chunk.endswith(b"\n\n")
-        name, data = chunk.decode("ascii").rstrip("\n").split("\n")
-        assert name.startswith("event: ")
-        assert data.startswith("data: ")
-        events.append((name.removeprefix("event: "), json.loads(data.removeprefix("data: "))))
-    return events
-
-
-def is_quiet(view: View) -> bool:
-    """Whether there is nothing that it has not been told."""
-    return view._live.look <= view._seen
-
-
-def rows(events: Told) -> list[str]:
-    """Whose rows were told."""
-    return [row["name"] for name, data in events if name == "rows" for row in data]
-
-
-def row(events: Told, name: str) -> Any:  # noqa: ANN401  (what JSON says)
-    """The row of one resource."""
-    return next(row for kind, data in events if kind == "rows" for row in data if row["name"] == name)
 
 
 async def test_a_new_viewer_is_told_everything(scene: Watched) -> None:
@@ -303,92 +242,6 @@ async def test_a_thousand_resources_come_in_parts(scene: Watched) -> None:
     scene.take("r0")
     scene.look()
     assert rows(await told(view)) == ["r0", "r999"]
-
-
-async def test_with_nobody_there_nothing_is_kept_and_nothing_wakes(scene: Watched) -> None:
-    """Neither a timer nor rows; the next one is told everything anew."""
-    first, second = scene.view(), scene.view()
-    await told(first)
-    first.close()
-    assert scene.time.pending > 0
-    second.close()
-    second.close()
-
-    assert scene.time.pending == 0
-    assert scene.live.rows == {}
-    events = await told(scene.view())
-    assert [name for name, _ in events][:4] == ["head", "totals", "names", "rows"]
-    assert set(dict(events)["totals"]) == {"resources", "leases", "waiters", "sessions", "now"}
-
-
-async def test_one_who_comes_between_the_looks_is_told_what_is_known(scene: Watched) -> None:
-    """It does not wait for the next one; and one that comes before the first look, for that."""
-    first = scene.live.view()
-    early = scene.live.view()
-    assert is_quiet(first)
-    assert is_quiet(early)
-    scene.time.advance(0)
-    assert rows(await told(first)) == rows(await told(early)) == ["db", "api"]
-
-    late = scene.live.view()
-    assert rows(await told(late)) == ["db", "api"]
-
-
-async def test_a_last_viewer_who_leaves_in_the_midst_of_a_look_leaves_nothing(scene: Watched) -> None:
-    """The look that was under way is not gone on with."""
-    scene.declare(*(semaphore(f"r{number}", 4) for number in range(1000)))
-    view = scene.live.view()
-    # Only the first part: the next one is a timer of its own.
-    scene.time._timers.pop()[2].callback()
-    assert len(scene.live.rows) == 200
-    view.close()
-
-    assert scene.time.pending == 0
-    assert scene.live.rows == {}
-
-
-async def test_only_so_many_may_watch(scene: Watched) -> None:
-    """There is room again as soon as one leaves."""
-    views = [scene.live.view() for _ in range(MAX_VIEWERS)]
-    assert scene.live.is_full
-    views[3].close()
-    assert not scene.live.is_full
-
-
-async def test_a_viewer_hears_something_when_there_is_nothing_new(
-    scene: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A comment, by which it knows that the connection is there."""
-    monkeypatch.setattr(live_module, "HEARTBEAT_SECONDS", 0.01)
-    view = scene.view()
-    await told(view)
-    chunks = await view.more()
-
-    assert chunks is not None
-    assert list(chunks) == [b": nothing new\n\n"]
-
-
-async def test_nobody_stays_for_ever(scene: Watched) -> None:
-    """Whether or not there is news: after five minutes a viewer is told that it is over, which is all, and goes."""
-    view = scene.view()
-    await told(view)
-    scene.time.time += live_module.STAY - 1
-    scene.take("db")
-    scene.look()
-    assert [event for event, _ in await told(view)] == ["over"]
-    assert await view.more() is None
-
-    view.close()
-    view = scene.view()
-    assert "rows" in [event for event, _ in await told(view)]
-
-
-async def test_a_closed_viewer_is_told_that_it_is_over(scene: Watched) -> None:
-    """Also one that waits just then."""
-    view = scene.view()
-    await told(view)
-    view.close()
-    assert await view.more() is None
 
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\r\n\ndata: {}\n\nevent: names\u2028\u0000\U0001f600"
