@@ -156,7 +156,8 @@ class Engine(Looks):
         if not takeable and (denial := admission.above_capacity(wants)):
             return denial
         if lending.leases.exhausted:
-            return Denial(Reason.STATE_UNWRITABLE)
+            # Not sealed, it only waits for ids: it is just starting, or they were used up faster than the disk is.
+            return Denial(Reason.STATE_UNWRITABLE, expected="" if lending.leases.sealed else "lease ids")
         ask = Ask(event, [event.ticket], wants, length, now)
         if takeable:
             lending.grant(ask, now, effects)

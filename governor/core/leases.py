@@ -116,6 +116,11 @@ class Leases:
         self._ceiling = max(self._ceiling, ceiling)
         self.exhausted = self._sealed or self.last_id >= self._ceiling
 
+    @property
+    def sealed(self) -> bool:
+        """Whether what is granted cannot be put on record."""
+        return self._sealed
+
     def seal(self, *, sealed: bool) -> None:
         """Whether none may be given out, however many ids are left."""
         self._sealed = sealed

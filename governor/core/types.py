@@ -114,7 +114,8 @@ class Denial:
     ``resource`` is what it is about; empty when it is about the whole daemon, which may be what drains.
 
     ``field`` and ``expected`` are for a malformed ask; of one that its client may not make, ``expected`` is what he may
-    not, or how much he may, ``asked`` and ``limit`` for one above capacity,
+    not, or how much he may, and of one that cannot be put on record, what is not there yet. ``asked`` and ``limit`` are
+    for one above capacity,
     ``longest`` is the wait or the lease that the resource allows at most, where the refusal is about that;
     ``retry_after`` is how long until it would work (None: nobody can tell), ``ended`` is for a lease.
     """

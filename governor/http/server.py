@@ -21,7 +21,8 @@ from typing import Final
 from aiohttp import web
 
 from governor.address import TcpAddress
-from governor.http.pages import TEXT, Pages, Stream
+from governor.http.names import all_local
+from governor.http.pages import TEXT, Pages, Reply, Stream
 from governor.lock import BindError
 
 _log: Final = logging.getLogger(__name__)
@@ -40,6 +41,11 @@ _MAX_HEADERS: Final = 64
 
 # The name only: the versions of what is underneath are nobody's business.
 _HEADERS: Final = {"Server": "governor", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+
+_STRANGER: Final = (
+    b"governor listens on loopback here, and answers to localhost, 127.0.0.1 and [::1] only: ask by one of these "
+    b"names, have your proxy send it as the Host, or let `http` listen on another address\n"
+)
 
 _FULL: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nServer: governor\r\nContent-Type: text/plain; charset=utf-8\r\n"
@@ -79,7 +85,7 @@ class HttpServer:
 async def serve(address: TcpAddress, pages: Pages) -> HttpServer:
     """Returns when ``address`` is bound and requests are answered; raises `BindError`."""
     loop = asyncio.get_running_loop()
-    connections = _Connections(pages)
+    connections = _Connections(pages, only_local=address.is_loopback)
     try:
         listener = await loop.create_server(
             connections, address.host, address.port, reuse_address=True, reuse_port=False
@@ -154,7 +160,7 @@ class _Connection(web.RequestHandler):
 class _Connections(web.Server):
     """All connections, and the one handler of their requests."""
 
-    def __init__(self, pages: Pages) -> None:
+    def __init__(self, pages: Pages, *, only_local: bool) -> None:
         super().__init__(
             self._handle,
             logger=_log,
@@ -167,6 +173,7 @@ class _Connections(web.Server):
             auto_decompress=False,
         )
         self._pages = pages
+        self._only_local = only_local
         self.transports: dict[web.RequestHandler, asyncio.Transport] = {}
         # Those of them without a request, from the one that has been so for the longest time.
         self._idle: dict[web.RequestHandler, None] = {}
@@ -232,7 +239,10 @@ class _Connections(web.Server):
                 self._idle[handler] = None
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        reply = self._pages.answer(request.method, request.path, request.headers)
+        if self._only_local and not all_local(request.headers.getall("Host", ())):
+            reply = Reply(HTTPStatus.FORBIDDEN, _STRANGER)
+        else:
+            reply = self._pages.answer(request.method, request.path, request.headers)
         response = web.StreamResponse(
             status=reply.status, headers={**_HEADERS, "Content-Type": reply.content_type, **reply.headers}
         )

@@ -106,7 +106,7 @@ TABLE: Final[dict[Reason, Row]] = {
     ),
     Reason.STATE_UNWRITABLE: Row(
         StatusCode.UNAVAILABLE,
-        "{where}: its state cannot be written, so it grants nothing; see its log, and try again {when}",
+        "{where}: {unwritable}, and try again {when}",
         retry=SECOND,
     ),
     Reason.UNAUTHENTICATED: Row(
@@ -166,6 +166,10 @@ _DRAINED: Final = (
     "an operator lets nobody in any more; try again {when}, or ask for it to be resumed",
 )
 _NOT_YOURS: Final = "what it held is no longer yours: acquire again"
+_UNWRITABLE: Final = "its state cannot be written, so it grants nothing; see its log"
+_IDS_LATER: Final = (
+    "starting, or waiting for its disk: it may grant nothing before the ids of leases are on record; wait"
+)
 _ENDED: Final[dict[EndReason, str]] = {
     EndReason.RELEASED: f"released {{ago}} ago; {_NOT_YOURS}",
     EndReason.EXPIRED: f"expired {{ago}} ago; {_NOT_YOURS}",
@@ -268,6 +272,7 @@ def _words(row: Row, denial: Denial, retry: Nanos | None, lease: LeaseId | None,
         "at_most": "" if denial.limit is None else f", with {count(denial.limit, 'ask')}",
         "when": when,
         "waited": span(waited, passed=True),
+        "unwritable": _IDS_LATER if denial.expected else _UNWRITABLE,
         "no_wait": "this ask does not wait" if denial.longest is None else "its max_wait lets nobody wait",
         "longer": _longer(row, denial),
         "drained": _DRAINED[bool(denial.resource)].format(when=when),

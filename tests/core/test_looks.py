@@ -360,3 +360,31 @@ def test_what_is_declared_is_not_what_is_in_force() -> None:
     assert play.engine.declared("db") is None
     assert play.engine.declared("nowhere") is None
     assert play.resource("db").override is None
+
+
+def test_a_request_id_is_known_while_anything_stands_for_it() -> None:
+    """A place in line, a lease, or one that has ended; and a lease says whose it is while it lives."""
+    play = Play(semaphore("db", 1))
+    lease = play.lease(play.ask("db", client="ann", request_id="lives"))
+    waiter = play.ask("db", client="ben", request_id="waits")
+
+    knows, client_of = play.engine.knows, play.engine.client_of
+    assert (knows("ann", "lives"), knows("ben", "waits"), knows("ben", "lives")) == (True, True, False)
+    assert (client_of(lease), client_of(LeaseId(99))) == ("ann", None)
+    play.abandon(waiter)
+    play.release(lease)
+    assert (knows("ann", "lives"), knows("ben", "waits"), client_of(lease)) == (True, False, None)
+
+
+def test_what_is_declared_no_more_fades_while_anything_is_spent_of_it() -> None:
+    """Whatever has its name meanwhile."""
+    play = Play(rate_limit("api", (1, SECOND, 1)))
+    play.reconfigure(semaphore("api", 1))
+    assert not play.engine.fades("api")
+    play.reconfigure(rate_limit("api", (1, SECOND, 1)))
+    play.ask("api")
+
+    play.reconfigure(semaphore("api", 1))
+
+    assert play.engine.fades("api")
+    assert [each.spec.kind for each in play.engine.fading(now=play.now)] == ["rate_limit"]

@@ -4,7 +4,7 @@ import pytest
 
 from governor.core.effects import Denied, LeaseState
 from governor.core.events import Seal
-from governor.core.types import MILLISECOND, SECOND, Claim, Nanos, Reason
+from governor.core.types import MILLISECOND, SECOND, Claim, Denial, Nanos, Reason
 from tests.core.declared import DAY, rate_limit, semaphore
 from tests.core.play import Play
 
@@ -181,7 +181,9 @@ def test_without_numbers_at_all_nothing_is_granted() -> None:
     """A fresh engine may give out no number until some are reserved."""
     play = Play(semaphore("db", 1), ceiling=0)
 
-    assert play.denial(play.ask("db")).reason is Reason.STATE_UNWRITABLE
+    assert play.denial(play.ask("db")) == Denial(Reason.STATE_UNWRITABLE, expected="lease ids")
+    play.do(Seal(sealed=True))
+    assert play.denial(play.ask("db")) == Denial(Reason.STATE_UNWRITABLE)
 
 
 def test_what_cannot_be_put_on_record_is_not_granted() -> None:

@@ -380,6 +380,26 @@ def test_a_memory_that_makes_no_sense_is_refused(resource: Remembered, problem: 
     assert refused((db, api, conn), resources=(resource,)) == (f"{resource.spec.name}: {problem}",)
 
 
+@pytest.mark.parametrize(
+    ("fading", "problem"),
+    [
+        (Remembered(api, {"spent": [1], "last": 0, "since": 0}, 0), "is declared"),
+        (
+            Remembered(rate_limit("db", (1, SECOND, 1)), {"spent": "all"}, 0),
+            "what it remembers makes no sense: expected a list, found 'all'",
+        ),
+    ],
+)
+def test_what_fades_is_not_declared_and_makes_sense(fading: Remembered, problem: str) -> None:
+    """Though another kind may have its name."""
+    play = Play(db, api, conn)
+
+    refusal = play.engine.handle(Restore((), (), (), (fading,)), now=0)[0]
+
+    assert isinstance(refusal, RestoreRefused)
+    assert refusal.problems == (f"{fading.spec.name} (declared before, as a rate_limit): {problem}",)
+
+
 def test_attributes_that_make_no_sense_are_refused() -> None:
     """Those of a member that is lent but not declared."""
     held, _ = book_of(conn)

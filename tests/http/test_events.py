@@ -22,7 +22,7 @@ from tests.core.declared import semaphore
 from tests.http.scene import Scene
 from tests.http.test_server import connection, exchange, read_all, until
 
-GET = b"GET /-/events HTTP/1.1\r\nHost: x\r\n\r\n"
+GET = b"GET /-/events HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 class Served(Scene):

@@ -122,7 +122,7 @@ class TestBinding:
             connection(server) as (silent, _),
             asyncio.timeout(10),
         ):
-            asks.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            asks.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
             await kept.readuntil(b"/-/ready")
             await server.stop()
 
@@ -136,7 +136,7 @@ class TestBinding:
         monkeypatch.setattr(server_module, "STOP_SECONDS", 60)
         daemon.shown = snapshot(*(resource(f"resource-{n}") for n in range(300)))
         async with listening(daemon) as server, connection(server) as (reader, writer), asyncio.timeout(10):
-            writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+            writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
             await reader.readline()
             stopping = asyncio.create_task(server.stop())
             received = await reader.read()
@@ -152,7 +152,7 @@ class TestBinding:
         monkeypatch.setattr(server_module, "STOP_SECONDS", 0.05)
         daemon.shown = snapshot(*(resource(f"resource-{n}-{'x' * 150}") for n in range(1000)))
         async with listening(daemon) as server, connection(server) as (reader, writer), asyncio.timeout(10):
-            writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+            writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
             await reader.readline()
             await server.stop()
 
@@ -166,7 +166,7 @@ class TestClients:
         """Two requests, one connection."""
         async with connection(server) as (reader, writer):
             for _ in range(2):
-                writer.write(b"GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n")
+                writer.write(b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 assert (await reader.readuntil(b"healthy\n")).startswith(b"HTTP/1.1 200 OK\r\n")
 
     @pytest.mark.parametrize(
@@ -175,9 +175,9 @@ class TestClients:
             b"hello\r\n\r\n",
             b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
             b"GET / HTTP/1.1\r\nno colon\r\n\r\n",
-            b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
-            b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 20_000 + b"\r\n\r\n",
-            b"GET / HTTP/1.1\r\nHost: x\r\n" + b"A: b\r\n" * 500 + b"\r\n",
+            b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 20_000 + b"\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"A: b\r\n" * 500 + b"\r\n",
             b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         ],
         ids=["words", "tls", "header", "long line", "long header", "many headers", "http2"],
@@ -199,7 +199,7 @@ class TestClients:
         """The sender of 50 MB hears the answer, and its connection is closed long before it is through."""
         monkeypatch.setattr(server_module, "LINGER_SECONDS", 0.05)
         async with listening(daemon) as server, connection(server) as (reader, writer):
-            writer.write(b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 50000000\r\n\r\n" + b"x" * 1000)
+            writer.write(b"POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50000000\r\n\r\n" + b"x" * 1000)
             async with asyncio.timeout(10):
                 assert b" 405 " in await reader.readline()
                 await reader.read()
@@ -210,7 +210,7 @@ class TestClients:
             async with server._connections._turn:  # as long as it is held, no answer is finished
                 crowd = [await stack.enter_async_context(connection(server)) for _ in range(MAX_CONNECTIONS)]
                 for _, writer in crowd:
-                    writer.write(b"GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n")
+                    writer.write(b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 await until(lambda: len(server._connections.transports) == MAX_CONNECTIONS)
                 await until(lambda: not server._connections._idle)
                 refused = await exchange(server, b"")
@@ -224,7 +224,7 @@ class TestClients:
         assert body == b"too many connections\n"
         assert answer.startswith(b"HTTP/1.0 200 OK\r\n")
 
-    @pytest.mark.parametrize("sent", [b"", b"GET / HT", b"GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n"])
+    @pytest.mark.parametrize("sent", [b"", b"GET / HT", b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n"])
     async def test_a_crowd_that_asks_nothing_keeps_no_probe_out(self, server: HttpServer, sent: bytes) -> None:
         """Silent, in the midst of a request, or with its answer: the one that is idle the longest gives way."""
         async with AsyncExitStack() as stack, asyncio.timeout(10):
@@ -235,7 +235,7 @@ class TestClients:
                     await reader.readuntil(b"healthy\n")
             await until(lambda: server.connections == MAX_CONNECTIONS)
             kept, asks = await stack.enter_async_context(connection(server))
-            asks.write(b"GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n")
+            asks.write(b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n")
 
             assert (await kept.readuntil(b"healthy\n")).startswith(b"HTTP/1.1 200 OK\r\n")
             assert await crowd[0][0].read() == b""
@@ -262,7 +262,7 @@ class TestClients:
         assert most == MAX_CONNECTIONS
 
     @pytest.mark.parametrize(
-        "sent", [b"", b"GET / HT", b"GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\nHo"]
+        "sent", [b"", b"GET / HT", b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\nGET / HTTP/1.1\r\nHo"]
     )
     async def test_a_client_that_does_not_finish_its_request_is_dropped(
         self, daemon: Daemon, monkeypatch: pytest.MonkeyPatch, sent: bytes
@@ -284,7 +284,7 @@ class TestClients:
                 lazy.settimeout(0)
                 loop = asyncio.get_running_loop()
                 await loop.sock_connect(lazy, ("127.0.0.1", server.port))
-                await loop.sock_sendall(lazy, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+                await loop.sock_sendall(lazy, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 await until(lambda: server.connections == 1)
                 await until(lambda: server.connections == 0)
                 received = await read_all(lazy)
@@ -299,7 +299,7 @@ class TestClients:
         """Without a word in the log."""
         daemon.shown = snapshot(*(resource(f"resource-{n}") for n in range(500)))
         async with connection(server) as (reader, writer):
-            writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+            writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
             await reader.readline()
             writer.transport.abort()
         await until(lambda: server.connections == 0)

@@ -110,6 +110,16 @@ def test_sentences(denial: Denial, message: str) -> None:
     assert message == status.refusal(denial).message
 
 
+def test_a_daemon_that_is_starting_does_not_blame_its_disk() -> None:
+    """It has no ids of leases yet; only one whose state cannot be written sends people to its log."""
+    starting = status.sentence(Denial(Reason.STATE_UNWRITABLE, expected="lease ids"))
+    unwritable = status.sentence(Denial(Reason.STATE_UNWRITABLE))
+
+    assert starting.startswith("governor: starting, or waiting for its disk: ")
+    assert "cannot be written" not in starting
+    assert "its state cannot be written, so it grants nothing; see its log, and try again in 1s" in unwritable
+
+
 def test_a_known_time_is_promised_in_every_form() -> None:
     """RetryInfo is exact; the milliseconds of the header are rounded up, so that nobody comes too early."""
     said = status.refusal(Denial(Reason.NONE_FREE, "api", retry_after=1_000_001))
