@@ -125,10 +125,11 @@ class Daemon:
                 driver, restarted = self._resume(store, fence.reserved)
             stack.callback(driver.close)
             chronicle = Chronicle(driver, unix_nanos)
-            metrics = self._begin_to_count(driver)
             stack.callback(self._begin_to_tell(chronicle).close)
-            self._begin_audit(chronicle, stack)
-            stack.push_async_callback(self._journal.close)
+            # Whatever cannot be had from here on: what the folder is locked for has ended before the lock has.
+            stack.push_async_callback(self._put_down)
+            metrics = self._begin_to_count(driver)
+            self._begin_audit(chronicle)
             self._reloader = Reloader(driver, metrics, self._notifier, config, self._path, os.environ)
             self._reloader.observers.append(chronicle.reloaded)
             stack.push_async_callback(self._reloader.close)
@@ -162,8 +163,7 @@ class Daemon:
             self._announce(server, http)
             self._announce_restart(restarted)
             self._begin_to_serve(server)
-            kept = f"; {count(restarted.leases, 'lease')} of before" if restarted.leases else ""
-            chronicle.act(What.STARTED, detail=f"governor {__version__}, pid {os.getpid()}{kept}")
+            _tell_start(chronicle, restarted)
             garbage.settle()
             await self._stop.wait()
             self._ready = False
@@ -189,11 +189,10 @@ class Daemon:
         self._driver.observers.append(lines.observe)
         return lines
 
-    def _begin_audit(self, chronicle: Chronicle, stack: contextlib.AsyncExitStack) -> None:
+    def _begin_audit(self, chronicle: Chronicle) -> None:
         asked, metrics = self._config.audit, self._metrics
         if asked is not None:
             self._audit = Audit(asked, unix_nanos, dropped=metrics.audit_dropped, failed=metrics.audit_failed)
-            stack.push_async_callback(self._audit.close)
             self._audit.begin(chronicle, self._driver)
 
     def _begin_to_serve(self, server: governor.rpc.GrpcServer) -> None:
@@ -310,6 +309,12 @@ class Daemon:
         if self._driver.live_leases:
             _log.warning("%s still held", _are(self._driver.live_leases, "lease"))
 
+    async def _put_down(self) -> None:
+        """The last that is to be remembered; what is told of that, too."""
+        await self._journal.close()
+        if self._audit is not None:
+            await self._audit.close()
+
     async def _last_steps(self) -> None:
         """Let every task end by itself: one of grpc's that is cancelled says so in the log, with a traceback."""
         for task in self._tasks:
@@ -365,6 +370,13 @@ def _promised(config: Config) -> Nanos:
     """How much longer leases surely live if this daemon dies: clients rely on it, so the next one keeps it."""
     lasting = config.durability is not Durability.NONE and config.on_store_error is OnStoreError.REFUSE
     return config.restart_grace if lasting else 0
+
+
+def _tell_start(chronicle: Chronicle, restarted: Restarted) -> None:
+    kept = f"; {count(restarted.leases, 'lease')} of before" if restarted.leases else ""
+    chronicle.act(What.STARTED, detail=f"governor {__version__}, pid {os.getpid()}{kept}")
+    for resource in restarted.over:
+        chronicle.act(What.OVERRIDE_OVER, (resource,), "its time was over before the start")
 
 
 def _tell_pause(length: Nanos) -> None:

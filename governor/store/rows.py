@@ -27,7 +27,7 @@ LEASE_COLUMNS: Final = (
     "id, client, request_id, grants, labels, granted_for, granted_at, waited, deadline, orphaned, graced"
 )
 PAST_COLUMNS: Final = "id, client, request_id, claims, reason, ended_at, waited"
-RESOURCE_COLUMNS: Final = "name, kind, spec, memory, at, standing, override, until"
+RESOURCE_COLUMNS: Final = "name, kind, spec, memory, at, standing, override, until, declared"
 
 Plain = tuple[int | str, ...]
 
@@ -196,7 +196,8 @@ def _member(plain: dict[str, object]) -> Member:
 def resource_row(resource: Remembered) -> Plain:
     """Its columns."""
     spec = resource.spec
-    return (spec.name, spec.kind, _spec_text(spec), memory_text(resource.memory), resource.at, *_said(resource))
+    memory, declared = memory_text(resource.memory), int(resource.declared)
+    return (spec.name, spec.kind, _spec_text(spec), memory, resource.at, *_said(resource), declared)
 
 
 def steered_row(resource: Remembered) -> tuple[str, Nanos, str, str, Nanos, str]:
@@ -218,12 +219,13 @@ def resource_of(row: Plain) -> Remembered:
 
 
 def _resource(row: Plain) -> Remembered:
-    name, kind, spec, memory, at, standing, other, until = row
+    name, kind, spec, memory, at, standing, other, until, present = row
     override = Override(_limit(str(kind), json.loads(str(other))), _int(until)) if other else None
     if override is not None and override.limit.kind == PoolSpec.kind:
         raise ValueError("the limit of a pool cannot be another for a while")
     declared = _spec(str(name), str(kind), json.loads(str(spec)))
-    return Remembered(declared, json.loads(str(memory)), _int(at), Standing(str(standing)), override)
+    said = Standing(str(standing))
+    return Remembered(declared, json.loads(str(memory)), _int(at), said, override, present != 0)
 
 
 def memory_text(memory: object) -> str:

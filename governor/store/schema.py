@@ -69,5 +69,7 @@ MIGRATIONS: Final[list[str]] = [
     ALTER TABLE resource ADD COLUMN standing TEXT NOT NULL DEFAULT 'open';
     ALTER TABLE resource ADD COLUMN override TEXT NOT NULL DEFAULT '';
     ALTER TABLE resource ADD COLUMN until INTEGER NOT NULL DEFAULT 0;
+    -- declared: by the config of then. What is not is lent or spent yet.
+    ALTER TABLE resource ADD COLUMN declared INTEGER NOT NULL DEFAULT 1;
     """,
 ]
