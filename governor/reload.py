@@ -16,7 +16,7 @@ from typing import Final
 
 from governor.aside import aside
 from governor.clock import unix_nanos
-from governor.config import Config, ConfigError, ConfigState, Reloaded, contents, fingerprint, folder_of, parse
+from governor.config import Config, ConfigError, ConfigState, Problem, Reloaded, contents, fingerprint, folder_of, parse
 from governor.config.settings import at_next_start, at_once
 from governor.core.effects import Reconfigured, ReconfigureRefused
 from governor.core.types import SECOND
@@ -99,8 +99,8 @@ class Reloader:
     def read(self, data: bytes, source: str) -> Config:
         """What these contents would mean in the place of the file; messages call them ``source``. May block.
 
-        Raises `ConfigError`, also where they use an environment variable that the config in force does not: whoever may
-        ask what a file would mean must not read the daemon's environment in the answer.
+        Raises `ConfigError`, also where they use an environment variable other than in the very value where the config
+        in force does: whoever may ask what a file would mean must not read the daemon's environment in the answer.
         """
         folder = Path.cwd() if self._path is None else folder_of(self._path)
         return parse(data, source, folder, self._environ, self.config.variables)
@@ -209,10 +209,10 @@ class Reloader:
         self.seen = reading.seen
         config = reading.outcome
         if isinstance(config, ConfigError):
-            return self._refuse([str(problem) for problem in config.problems])
+            return self._refuse(config.problems)
         change = self._driver.reconfigure(config.resources)
         if isinstance(change, ReconfigureRefused):
-            return self._refuse([f"{config.source}: {problem}" for problem in change.problems])
+            return self._refuse([Problem(config.source, None, "", problem) for problem in change.problems])
         now = at_once(self.config, config)
         later = tuple(setting.name for setting in at_next_start(self._started, config))
         self._in_force(config)
@@ -235,14 +235,14 @@ class Reloader:
         self._metrics.config_loaded(config.hash, now / SECOND)
         self._metrics.show_clients(config.max_client_series)
 
-    def _refuse(self, problems: Sequence[str]) -> Reloaded:
-        told = [*problems[:_PROBLEMS_TOLD]]
-        if (more := len(problems) - _PROBLEMS_TOLD) > 0:
-            told.append(f"and {more} more; `governor check {self._path}` lists them all")
+    def _refuse(self, problems: Sequence[Problem]) -> Reloaded:
+        some, more = problems[:_PROBLEMS_TOLD], len(problems) - _PROBLEMS_TOLD
+        rest = [f"and {more} more; `governor check {self._path}` lists them all"] if more > 0 else []
+        told = (*map(str, some), *rest)
         for problem in told:
             _log.error("reload refused: %s", problem)
-        self._keep_problems(tuple(told))
-        return Reloaded(self.state, self.state.problems)
+        self._keep_problems((*[problem.public for problem in some], *rest))
+        return Reloaded(self.state, told)
 
     def _keep_problems(self, problems: tuple[str, ...]) -> None:
         self._metrics.config_failed()

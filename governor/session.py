@@ -172,7 +172,7 @@ class Session(Belongings):
         elif isinstance(answer, Queued):
             self._waiting[op] = (answer.ticket, claims)
             self._driver.tell(answer.ticket, partial(self._answered, op))
-            self._queued(op, claims, answer.ahead, answer.not_before)
+            self._queued(op, claims, answer.ahead, answer.not_before, self._driver.stepped_at)
         else:
             self.voice.refused(op, answer.denial, waited=answer.waited)
 
@@ -251,9 +251,11 @@ class Session(Belongings):
     def place(self, op: int) -> None:
         """Say again where it stands, if it waits."""
         known = self._waiting.get(op)
-        place = None if known is None else self._driver.place(known[0])
-        if known is not None and place is not None:
-            self._queued(op, known[1], *place)
+        if known is None:
+            return
+        place, waiter = self._driver.place(known[0]), self._driver.waiter(known[0])
+        if place is not None and waiter is not None:
+            self._queued(op, known[1], *place, waiter.since)
 
     # --- what happens to it ---------------------------------------------------------------------------------
 
@@ -313,7 +315,8 @@ class Session(Belongings):
         self.voice.all_granted(ops, granted, length)
         return True
 
-    def _queued(self, op: int, claims: tuple[Claim, ...], ahead: int, not_before: Nanos) -> None:
+    def _queued(self, op: int, claims: tuple[Claim, ...], ahead: int, not_before: Nanos, since: Nanos) -> None:
         assert self.voice is not None, "somebody stands in line who is not there"
-        at_least = not_before - self._driver.stepped_at
-        self.voice.queued(op, ahead, self._shared.pace.expected(claims, ahead, at_least))
+        now = self._driver.stepped_at
+        expected = self._shared.pace.expected(claims, ahead, not_before - now, waited=now - since, now=now)
+        self.voice.queued(op, ahead, expected)

@@ -56,9 +56,11 @@ class Sessions:
             return None
         return session
 
-    def expected(self, claims: Sequence[Claim], ahead: int, at_least: Nanos) -> Nanos | None:
+    def expected(
+        self, claims: Sequence[Claim], ahead: int, at_least: Nanos, *, waited: Nanos, now: Nanos
+    ) -> Nanos | None:
         """How long an ask in line is likely to take yet, as its session would be told; None when nothing is known."""
-        return self._pace.expected(claims, ahead, at_least)
+        return self._pace.expected(claims, ahead, at_least, waited=waited, now=now)
 
     def of(self, hello: Hello) -> tuple[Session, bool]:
         """The session of whoever said hello, which is to `begin` now; whether it is the one to be resumed."""

@@ -1,27 +1,13 @@
 """What every test may ask for. Fixtures of one area live in that area's own conftest."""
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
-from typing import Final
 
 import hypothesis
 import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
 
-# Programs that tests use from outside Python, and how a Debian machine gets each.
-PROGRAMS: Final = {
-    "h2load": "apt-get install nghttp2-client",
-    "logrotate": "apt-get install logrotate",
-    "node": "apt-get install nodejs npm, then make node",
-    "prometheus": "apt-get install prometheus (or only the program, as .ci/run does)",
-    "promtool": "apt-get install prometheus (or only its promtool, as .ci/run does)",
-    "redis-server": "apt-get install redis-server",
-    "strace": "apt-get install strace",
-    "systemd-analyze": "apt-get install systemd",
-    "systemd-sysusers": "apt-get install systemd",
-    "systemd-tmpfiles": "apt-get install systemd",
-}
+from tests.programs import needed
 
 # No deadline: a slow machine is not a bug. In CI always the same examples: a red build is about the change.
 hypothesis.settings.register_profile("dev", deadline=None)
@@ -42,16 +28,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def program() -> Callable[[str], str]:
-    """Finds an outside program, or fails the test with the way to get it: a skipped check checks nothing."""
-
-    def find(name: str) -> str:
-        # What only an administrator starts is not on the PATH of everybody.
-        path = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
-        if path is None:
-            pytest.fail(f"this test needs `{name}` on PATH: {PROGRAMS[name]}", pytrace=False)
-        return path
-
-    return find
+    """Finds an outside program, or fails the test with the way to get it."""
+    return needed
 
 
 @pytest.fixture

@@ -155,7 +155,8 @@ async def test_a_bad_file_changes_nothing_and_stays_visible_until_a_good_one(
     assert all(f"{scene.path}:1: " in problem for problem in outcome.problems)
     assert [r.getMessage() for r in caplog.records] == [f"reload refused: {problem}" for problem in outcome.problems]
     state = reloader.state
-    assert (state.hash, state.since, state.problems) == (before.hash, before.since, outcome.problems)
+    assert (state.hash, state.since) == (before.hash, before.since)
+    assert [problem.partition(":1: ")[0] for problem in state.problems] == [str(scene.path)] * 2
     assert state.refused_at is not None
     assert state.refused_at >= before.since
     assert reloader.seen != state.hash
@@ -327,25 +328,36 @@ async def test_without_a_named_file_there_is_nothing_to_read(scene: Scene, caplo
     assert (reloader.state.source, reloader.state.problems, scene.successful) == ("", (), True)
 
 
+async def test_what_was_written_by_mistake_is_for_those_who_may_read_the_file(
+    scene: Scene, reloader: Reloader, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever reloads and the log have all of it; what everybody is told, now and later, says where and what for."""
+    scene.write('pools: {db: {members: {a: "postgres://u:hunter2@h"}}}\n')
+    outcome = await reloader.reload()
+
+    assert "hunter2" in outcome.problems[0]
+    assert "hunter2" in caplog.text
+    assert outcome.told == f"{scene.path}:1: {reloader.state.problems[0].partition(':1: ')[2]}"
+    assert "hunter2" not in outcome.told
+    assert 'expected a mapping such as {endpoint: "db1:5432", max_leases: 10}' in outcome.told
+
+
 async def test_a_config_that_is_only_looked_at_shows_nothing_of_the_environment(
     scene: Scene, reloader: Reloader
 ) -> None:
-    """Numbers and words would say what a variable holds; those that the config in force uses are no secret to it."""
-    asked = b"semaphores: {one: {permits: 1}, two: {permits: '${SIZE}'}}\n"
-    with pytest.raises(ConfigError) as refused:
-        reloader.read(asked, "new.yaml")
-    (problem,) = refused.value.problems
-    assert str(problem) == (
-        "new.yaml:1: semaphores.two.permits: the config in force does not use the environment variable SIZE, "
-        "so what it would mean is not told"
-    )
-    scene.write("semaphores: {one: {permits: '${SIZE}'}}\n")
+    """A variable is read only where it is in force, for what it would mean elsewhere would be told."""
+    asked = b"semaphores: {one: {permits: '${SIZE}'}}\n"
+    elsewhere = b"semaphores: {one: {permits: '${SIZE}'}, two: {permits: '${SIZE}'}}\n"
+    for text in (asked, elsewhere):
+        with pytest.raises(ConfigError, match="a variable may be used only where the config in force has the same"):
+            reloader.read(text, "new.yaml")
+    scene.write(asked.decode())
     assert (await reloader.reload()).problems == ()
     assert scene.permits == 7
-    assert len(reloader.read(asked, "new.yaml").resources) == 2
+    assert reloader.read(asked, "new.yaml").resources == reloader.config.resources
+    with pytest.raises(ConfigError, match=r"new\.yaml:1: semaphores\.two\.permits: a variable may be used only"):
+        reloader.read(elsewhere, "new.yaml")
     assert reloader.read(b"{}", "new.yaml").state == reloader.config.state
-    with pytest.raises(ConfigError, match="the environment variable NONE is not set"):
-        reloader.read(b"semaphores: {one: {permits: '${NONE}'}}\n", "new.yaml")
 
 
 async def test_a_fault_is_raised_where_it_is_waited_for_and_ends_nothing(

@@ -8,9 +8,9 @@ import select
 import stat
 import sys
 import threading
-import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NoReturn
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, NoReturn, Self
 
 from governor.cli.admin import reached
 from governor.cli.exits import CommandError, Exit
@@ -28,26 +28,15 @@ _LONGEST_PAUSE: Final = 2.0
 _AWAY: Final = frozenset({Exit.CANNOT_REACH, Exit.TRY_LATER})
 
 
-def once(where: "Where", request: "WatchRequest", tell: "Tell", heard: Callable[[], None] = lambda: None) -> None:
-    """Until the daemon ends the stream. ``heard`` is told of each message.
+def once(where: "Where", request: "WatchRequest", tell: "Tell") -> None:
+    """Until the daemon ends the stream.
 
     Raises:
         CommandError: It could not be had, or broke.
         BrokenPipeError: Whoever reads is gone.
     """
-    reader = _Reader()
-    with reached(where) as admin:
-        try:
-            for answer in admin.listed(lambda stub: stub.Watch, request, seconds=None, opened=reader.stops):
-                heard()
-                lines = [line for event in answer.events if (line := tell(event)) is not None]
-                if lines:
-                    say(lines)
-        except CommandError:
-            reader.check()
-            raise
-        finally:
-            reader.done()
+    with Reader() as reader:
+        _hear(where, request, tell, reader)
 
 
 def follow_on(where: "Where", request: "WatchRequest", tell: "Tell") -> NoReturn:
@@ -61,46 +50,79 @@ def follow_on(where: "Where", request: "WatchRequest", tell: "Tell") -> NoReturn
             complain("governor: the daemon is back")
         pause, ever, away = _FIRST_PAUSE, True, False
 
-    while True:
+    with Reader() as reader:
+        while True:
+            try:
+                _hear(where, request, tell, reader, heard)
+                why = f"the daemon at {where.address} has ended"
+            except CommandError as error:
+                if not ever or error.exit not in _AWAY:
+                    raise
+                why = error.sentence
+            if not away:
+                complain(f"governor: {why}; waiting for it to be back")
+                away = True
+            reader.wait(pause)
+            pause = min(_LONGEST_PAUSE, pause * 2)
+
+
+def _hear(
+    where: "Where",
+    request: "WatchRequest",
+    tell: "Tell",
+    reader: "Reader",
+    heard: Callable[[], None] = lambda: None,
+) -> None:
+    """One stream. ``heard`` is told of each message."""
+    with reached(where) as admin:
         try:
-            once(where, request, tell, heard)
-            why = f"the daemon at {where.address} has ended"
-        except CommandError as error:
-            if not ever or error.exit not in _AWAY:
-                raise
-            why = error.sentence
-        if not away:
-            complain(f"governor: {why}; waiting for it to be back")
-            away = True
-        time.sleep(pause)
-        pause = min(_LONGEST_PAUSE, pause * 2)
+            for answer in admin.listed(lambda stub: stub.Watch, request, seconds=None, opened=reader.stops):
+                heard()
+                lines = [line for event in answer.events if (line := tell(event)) is not None]
+                if lines:
+                    say(lines)
+        except CommandError:
+            reader.check()
+            raise
 
 
-class _Reader:
+class Reader:
     """Whoever reads our output, through a pipe: that it is gone is seen though nothing is to be written."""
 
     def __init__(self) -> None:
-        self._gone = False
+        self._gone = threading.Event()
         self._done, self._end = os.pipe()
         self._stop: Callable[[], None] = lambda: None
         self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
         if _is_pipe():
             self._thread = threading.Thread(target=self._look, name="governor-reader", daemon=True)
             self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._over()
 
     def stops(self, stop: Callable[[], None]) -> None:
         """What is to be called when it goes."""
         self._stop = stop
-        if self._gone:
+        if self._gone.is_set():
             stop()
 
     def check(self) -> None:
         """Raises BrokenPipeError if it is gone."""
-        if self._gone:
+        if self._gone.is_set():
             raise BrokenPipeError
 
-    def done(self) -> None:
-        """It need not be looked at any more."""
+    def wait(self, seconds: float) -> None:
+        """So long, while it is there. Raises BrokenPipeError when it goes."""
+        self._gone.wait(seconds)
+        self.check()
+
+    def _over(self) -> None:
         os.close(self._end)
         if self._thread is not None:
             self._thread.join()
@@ -113,7 +135,7 @@ class _Reader:
         poll.register(self._done, 0)
         ready = {number for number, _ in poll.poll()}
         if self._done not in ready:
-            self._gone = True
+            self._gone.set()
             self._stop()
 
 

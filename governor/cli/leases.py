@@ -5,24 +5,21 @@ from typing import TYPE_CHECKING
 import click
 
 from governor.cli import complete
-from governor.cli.options import TEXT, Settings, Whole, address_option, examples, output_option, with_settings
+from governor.cli.options import NAME, Settings, Whole, address_option, examples, output_option, with_settings
 from governor.cli.output import say, say_json, say_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-_RESOURCE = click.argument(
-    "resource", metavar="[RES]", required=False, type=TEXT, default="", shell_complete=complete.resources
-)
+_RESOURCE = click.argument("resource", metavar="[RES]", required=False, type=NAME, shell_complete=complete.resources)
 _CLIENT = click.option(
     "--client",
-    type=TEXT,
+    type=NAME,
     metavar="NAME",
-    default="",
     shell_complete=complete.clients,
     help="Only those of this client.",
 )
-_SESSION = click.option("--session", type=TEXT, metavar="ID", default="", help="Only those of this session.")
+_SESSION = click.option("--session", type=NAME, metavar="ID", help="Only those of this session.")
 _LIMIT = click.option("--limit", type=Whole(0, 2**31 - 1), metavar="N", default=0, help="At most so many. 0: all.")
 
 
@@ -40,7 +37,7 @@ def _options(command: "Callable[..., None]") -> "Callable[..., None]":
     )
 )
 @_options
-def leases(settings: Settings, *, resource: str, client: str, session: str, limit: int) -> None:
+def leases(settings: Settings, *, resource: str | None, client: str | None, session: str | None, limit: int) -> None:
     """Show who holds what.
 
     All leases, or those that cover RES, by rising id. LEFT is the time until the lease ends unless it is renewed. A
@@ -56,8 +53,8 @@ def leases(settings: Settings, *, resource: str, client: str, session: str, limi
     from governor.cli.admin import reached
     from governor.v1.admin_pb2 import ListLeasesRequest
 
-    request = ListLeasesRequest(resource=resource, client=client, session=session, limit=limit)
-    with reached(settings.where()) as admin, hints.guessing(admin.daemon, resource):
+    request = ListLeasesRequest(resource=resource or "", client=client or "", session=session or "", limit=limit)
+    with reached(settings.where()) as admin, hints.guessing(admin.daemon, resource or ""):
         found = [lease for part in admin.listed(lambda stub: stub.ListLeases, request) for lease in part.leases]
     if settings.json:
         say_json({"leases": [entries.lease_record(lease) for lease in found]})
@@ -75,7 +72,7 @@ def leases(settings: Settings, *, resource: str, client: str, session: str, limi
     )
 )
 @_options
-def waiters(settings: Settings, *, resource: str, client: str, session: str, limit: int) -> None:
+def waiters(settings: Settings, *, resource: str | None, client: str | None, session: str | None, limit: int) -> None:
     """Show who waits for what.
 
     All, or the line of RES, first in line first. WAITED is how long already, EXPECTED how long it is likely to take
@@ -90,8 +87,8 @@ def waiters(settings: Settings, *, resource: str, client: str, session: str, lim
     from governor.cli.admin import reached
     from governor.v1.admin_pb2 import ListWaitersRequest
 
-    request = ListWaitersRequest(resource=resource, client=client, session=session, limit=limit)
-    with reached(settings.where()) as admin, hints.guessing(admin.daemon, resource):
+    request = ListWaitersRequest(resource=resource or "", client=client or "", session=session or "", limit=limit)
+    with reached(settings.where()) as admin, hints.guessing(admin.daemon, resource or ""):
         found = [waiter for part in admin.listed(lambda stub: stub.ListWaiters, request) for waiter in part.waiters]
     if settings.json:
         say_json({"waiters": [entries.waiter_record(waiter) for waiter in found]})
@@ -106,7 +103,7 @@ def waiters(settings: Settings, *, resource: str, client: str, session: str, lim
 @address_option
 @output_option
 @with_settings
-def sessions(settings: Settings, *, client: str) -> None:
+def sessions(settings: Settings, *, client: str | None) -> None:
     """Show the client processes that are there.
 
     And those that are away but may come back for their leases. SINCE is how long it has been so. Programs that use
@@ -120,17 +117,17 @@ def sessions(settings: Settings, *, client: str) -> None:
     from governor.v1.admin_pb2 import ListSessionsRequest
 
     with reached(settings.where()) as admin:
-        request = ListSessionsRequest(client=client)
+        request = ListSessionsRequest(client=client or "")
         found = [each for part in admin.listed(lambda stub: stub.ListSessions, request) for each in part.sessions]
     if settings.json:
         say_json({"sessions": [entries.session_record(session) for session in found]})
     elif found:
         say_table(entries.of_sessions(found))
     else:
-        say([_nothing("no session is there", "", client, "")])
+        say([_nothing("no session is there", None, client, None)])
 
 
-def _nothing(what: str, resource: str, client: str, session: str) -> str:
+def _nothing(what: str, resource: str | None, client: str | None, session: str | None) -> str:
     """Why there is no table."""
     from governor.wording import printable
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from governor.cli import complete
-from governor.cli.options import DURATION, TEXT, Settings, address_option, examples, output_option, with_settings
+from governor.cli.options import DURATION, NAME, Settings, address_option, examples, output_option, with_settings
 from governor.cli.output import say, say_json
 from governor.wording import count, printable
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from governor.cli.admin import Admin
     from governor.v1.admin_pb2 import MembersResponse, MemberState
 
-_POOL = click.argument("pool", metavar="POOL", type=TEXT, shell_complete=complete.pools)
-_MEMBER = click.argument("member", metavar="MEMBER", type=TEXT, shell_complete=complete.members)
+_POOL = click.argument("pool", metavar="POOL", type=NAME, shell_complete=complete.pools)
+_MEMBER = click.argument("member", metavar="MEMBER", type=NAME, shell_complete=complete.members)
 
 
 @click.command(epilog=examples("governor recycle orders-db", "governor recycle orders-db primary"))
 @_POOL
-@click.argument("member", metavar="[MEMBER]", type=TEXT, required=False, default="", shell_complete=complete.members)
+@click.argument("member", metavar="[MEMBER]", type=NAME, required=False, shell_complete=complete.members)
 @address_option
 @output_option
 @with_settings
-def recycle(settings: Settings, *, pool: str, member: str) -> None:
+def recycle(settings: Settings, *, pool: str, member: str | None) -> None:
     """Have members of a pool opened anew by whoever is lent them next.
 
     Of one MEMBER, or of all, the generation rises by one: that tells each borrower to open what it stands for anew,
@@ -35,7 +35,7 @@ def recycle(settings: Settings, *, pool: str, member: str) -> None:
     """
     from governor.v1.admin_pb2 import RecycleMembersRequest
 
-    request = RecycleMembersRequest(resource=pool, member=member)
+    request = RecycleMembersRequest(resource=pool, member=member or "")
     _order(settings, pool, "recycled", lambda admin: admin.ask(lambda stub: stub.RecycleMembers, request))
 
 

@@ -151,9 +151,16 @@ class Duration(click.ParamType[int]):
 
 
 class Text(click.ParamType[str]):
-    """Any text that the wire can carry; bytes that are no UTF-8 are refused with the name of the option."""
+    """Any text that the wire can carry; bytes that are no UTF-8 are refused with the name of the option.
+
+    One that is to ``name`` something is not empty: on the wire that would mean all, which nobody means who passes a
+    variable that is not set.
+    """
 
     name = "text"
+
+    def __init__(self, *, name: bool = False) -> None:
+        self._names = name
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The text as it is."""
@@ -161,6 +168,8 @@ class Text(click.ParamType[str]):
             value.encode()
         except UnicodeEncodeError:
             self.fail(f"{value!r} is not valid UTF-8", param, ctx)
+        if self._names and not value:
+            self.fail("it is empty, which names nothing", param, ctx)
         return value
 
 
@@ -206,4 +215,5 @@ DURATION: Final = Duration()
 # Of a lease.
 LEASE: Final = Duration(least=MILLISECOND, why="a lease lasts at least 1ms; without --lease as long as is usual")
 TEXT: Final = Text()
+NAME: Final = Text(name=True)
 LABEL: Final = Label()

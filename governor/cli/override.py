@@ -5,7 +5,7 @@ import click
 from governor.cli import complete
 from governor.cli.options import (
     DURATION,
-    TEXT,
+    NAME,
     Label,
     Settings,
     address_option,
@@ -27,7 +27,7 @@ SETTING = Label("setting", "NAME=VALUE, such as permits=12")
         "governor set thumbnails --default",
     ),
 )
-@click.argument("name", metavar="RES", type=TEXT, shell_complete=complete.resources)
+@click.argument("name", metavar="RES", type=NAME, shell_complete=complete.resources)
 @click.argument("limits", metavar="[NAME=VALUE]...", nargs=-1, type=SETTING)
 @click.option("--for", "length", type=DURATION, help="Then what the config declares is back by itself.")
 @click.option("--default", "clear", is_flag=True, help="End it now.")

@@ -65,7 +65,7 @@ def _lines(answer: "ReloadResponse") -> "Iterator[str]":
         if names:
             yield printable(f"{word}: {', '.join(names)}")
     if not (answer.added or answer.changed or answer.removed):
-        yield "no resource has changed since it was last read"
+        yield "no resource to change: what the file says of them is in force already"
     if answer.at_next_start:
         yield printable(f"at the next start only: {', '.join(answer.at_next_start)}")
     yield from folded(config.line(answer.config), terminal_width())

@@ -3,7 +3,7 @@
 import click
 
 from governor.cli import complete
-from governor.cli.options import TEXT, Settings, Whole, address_option, examples, output_option, with_settings
+from governor.cli.options import NAME, Settings, Whole, address_option, examples, output_option, with_settings
 from governor.cli.output import say, say_json, terminal_width
 
 
@@ -14,7 +14,7 @@ from governor.cli.output import say, say_json, terminal_width
         "governor resource orders-db -o json | jq '.members[].state'",
     )
 )
-@click.argument("name", metavar="RES", type=TEXT, shell_complete=complete.resources)
+@click.argument("name", metavar="RES", type=NAME, shell_complete=complete.resources)
 @click.option(
     "--limit",
     type=Whole(1, 100_000),

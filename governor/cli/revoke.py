@@ -9,7 +9,7 @@ import click
 
 from governor.cli import complete
 from governor.cli.exits import CommandError, Exit
-from governor.cli.options import TEXT, Settings, Whole, address_option, examples, output_option, with_settings
+from governor.cli.options import NAME, Settings, Whole, address_option, examples, output_option, with_settings
 from governor.cli.output import say, say_json, terminal_width
 from governor.cli.results import Result, results_of, tell
 from governor.wording import count, printable
@@ -34,8 +34,8 @@ _SHOWN: Final = 10
     )
 )
 @click.argument("leases", metavar="[LEASE]...", nargs=-1, type=Whole(1, 2**63 - 1), shell_complete=complete.leases)
-@click.option("--client", type=TEXT, metavar="NAME", help="All leases of this client.", shell_complete=complete.clients)
-@click.option("--session", type=TEXT, metavar="ID", help="All leases of this session, as `governor sessions` has it.")
+@click.option("--client", type=NAME, metavar="NAME", help="All leases of this client.", shell_complete=complete.clients)
+@click.option("--session", type=NAME, metavar="ID", help="All leases of this session, as `governor sessions` has it.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask at a terminal, where more than one would end.")
 @address_option
 @output_option

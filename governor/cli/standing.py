@@ -6,7 +6,7 @@ import click
 
 from governor.cli import complete
 from governor.cli.exits import Exit
-from governor.cli.options import DURATION, TEXT, Settings, address_option, examples, output_option, with_settings
+from governor.cli.options import DURATION, NAME, Settings, address_option, examples, output_option, with_settings
 from governor.cli.output import say, say_json
 from governor.wording import count, printable
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from governor.v1.admin_pb2 import StandingResponse
     from governor.v1.governor_pb2 import Resource
 
-_RESOURCE = click.argument("name", metavar="RES", type=TEXT, shell_complete=complete.resources)
+_RESOURCE = click.argument("name", metavar="RES", type=NAME, shell_complete=complete.resources)
 
 
 @click.command(epilog=examples("governor pause payments-api"))

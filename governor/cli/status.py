@@ -7,7 +7,7 @@ import click
 from governor.cli import complete
 from governor.cli.exits import CommandError, Exit
 from governor.cli.names import meant
-from governor.cli.options import TEXT, Settings, address_option, examples, output_option, with_settings
+from governor.cli.options import NAME, Settings, address_option, examples, output_option, with_settings
 from governor.cli.output import say, say_json, terminal_width
 from governor.wording import SECOND, printable, span
 
@@ -28,7 +28,7 @@ _SHOWN: Final = 8
         "governor status -o json | jq '.resources[] | select(.waiters > 0) | .name'",
     )
 )
-@click.argument("names", metavar="[NAME]...", nargs=-1, type=TEXT, shell_complete=complete.resources)
+@click.argument("names", metavar="[NAME]...", nargs=-1, type=NAME, shell_complete=complete.resources)
 @address_option
 @output_option
 @with_settings

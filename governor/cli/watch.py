@@ -4,7 +4,7 @@ import click
 
 from governor.cli import complete
 from governor.cli.exits import CommandError, Exit
-from governor.cli.options import TEXT, Settings, address_option, examples, output_option, with_settings
+from governor.cli.options import NAME, Settings, address_option, examples, output_option, with_settings
 
 
 @click.command(
@@ -14,17 +14,17 @@ from governor.cli.options import TEXT, Settings, address_option, examples, outpu
         "governor watch --client importer --follow -o json | jq -r .what",
     )
 )
-@click.argument("resources", metavar="[RES]...", nargs=-1, type=TEXT, shell_complete=complete.resources)
+@click.argument("resources", metavar="[RES]...", nargs=-1, type=NAME, shell_complete=complete.resources)
 @click.option(
     "--client",
     "clients",
-    type=TEXT,
+    type=NAME,
     metavar="NAME",
     multiple=True,
     shell_complete=complete.clients,
     help="Only what is of this client. Repeatable.",
 )
-@click.option("--what", type=TEXT, metavar="WHAT", multiple=True, help="Only this, such as granted. Repeatable.")
+@click.option("--what", type=NAME, metavar="WHAT", multiple=True, help="Only this, such as granted. Repeatable.")
 @click.option("--follow", is_flag=True, help="Go on when the daemon is back from a restart, instead of ending.")
 @address_option
 @output_option

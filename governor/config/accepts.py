@@ -12,7 +12,7 @@ from typing import Final, Generic, TypeVar
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
 
 from governor.address import AddressError
 from governor.config.nodes import Broken, MappingNode, Scalar, found
@@ -67,9 +67,14 @@ class HintError(ValueError):
 OURS: Final = "ours"
 
 
-def fault(message: str) -> PydanticCustomError:
-    """A refusal in our own words, as pydantic carries it."""
-    return PydanticCustomError(OURS, "{message}", {"message": message})
+def fault(message: str, bare: str = "") -> PydanticCustomError:
+    """A refusal in our own words, as pydantic carries it; ``bare`` as of `Problem`."""
+    return PydanticCustomError(OURS, "{message}", {"message": message, "bare": bare})
+
+
+def said(report: ErrorDetails) -> tuple[str, str]:
+    """Message and ``bare`` of such a refusal."""
+    return report["msg"], report["ctx"]["bare"]
 
 
 # What `Broken` is answered with: it was complained about when the file was read.
@@ -80,7 +85,7 @@ def refusal(what: str, node: object, hint: str = "") -> PydanticCustomError:
     """``expected …; found …``, unless it was complained about already."""
     if isinstance(node, Broken):
         return REPORTED
-    return fault(f"expected {what}; found {found(node)}" + (f": {hint}" if hint else ""))
+    return fault(f"expected {what}; found {found(node)}" + (f": {hint}" if hint else ""), f"expected {what}")
 
 
 @dataclass(slots=True, frozen=True)

@@ -20,7 +20,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from governor.config.accepts import OURS, REPORTED, Accepts, Context, context_of, fault, refusal
+from governor.config.accepts import OURS, REPORTED, Accepts, Context, context_of, fault, refusal, said
 from governor.config.nodes import ListNode, MappingNode, Node, Scalar
 from governor.config.problems import Trail, spoken
 
@@ -101,7 +101,7 @@ class Declared(BaseModel):
                 return _detail(trail, REPORTED)
             case kind:
                 assert kind == OURS, report
-                return _detail(trail, fault(report["msg"]))
+                return _detail(trail, fault(*said(report)))
 
     @classmethod
     def _meant(cls, key: str, context: Context) -> str | None:

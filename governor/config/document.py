@@ -28,6 +28,8 @@ READER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # What YAML 1.1 makes of plain text, by its first character: a number, a date, a boolean or nothing.
 _RESOLVERS: Final[dict[str | None, list[tuple[str, re.Pattern[str]]]]] = yaml.SafeLoader.yaml_implicit_resolvers
 
+_NO_VARIABLE: Final = "a variable cannot be filled in here"
+
 # What YAML does not allow in a text, and three that it calls the end of a line while editors do not.
 _STRANGE: Final = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u2028\u2029]")
 
@@ -141,10 +143,11 @@ class _Builder:
                 if refusal is None:
                     return key
             case yaml.AliasEvent():
-                refusal = "a key cannot be an alias: write it out"
+                refusal = "a key cannot be an alias: write it out", ""
             case _:
-                refusal = f"a key must be text; found {found(self._node(event, trail, depth + 1))}"
-        self._problems.add(line, trail, refusal)
+                bare = "a key must be text"
+                refusal = f"{bare}; found {found(self._node(event, trail, depth + 1))}", bare
+        self._problems.add(line, trail, *refusal)
         node.partial = True
         return None
 
@@ -156,9 +159,9 @@ class _Builder:
 
     def _scalar(self, event: yaml.ScalarEvent, line: int, trail: Trail) -> Scalar | Broken:
         try:
-            text = self._variables.fill(event.value)
+            text = self._variables.fill(event.value, trail)
         except VariableError as error:
-            self._problems.add(line, trail, str(error))
+            self._problems.add(line, trail, str(error), _NO_VARIABLE)
             return Broken(line)
         return Scalar(text, event.value, bool(event.style), line)
 
@@ -167,9 +170,29 @@ class _Builder:
         node, size = self._anchors.get(anchor, (Broken(line), 0))
         if size == 0:
             name = shortened(anchor)
-            self._problems.add(line, trail, f"*{name} stands for nothing that ends before it")
+            nothing = "stands for nothing that ends before it"
+            self._problems.add(line, trail, f"*{name} {nothing}", f"an alias {nothing}")
         self._count(size, line)
+        try:
+            self._stand(node, trail)
+        except VariableError as error:
+            self._problems.add(line, trail, str(error), _NO_VARIABLE)
+            return Broken(line)
         return node
+
+    def _stand(self, node: Node, trail: Trail) -> None:
+        """What an alias stands for stands here, too; raises `VariableError`."""
+        match node:
+            case Scalar():
+                self._variables.stand(node.written, trail)
+            case MappingNode():
+                for key, value in node.items():
+                    self._stand(value, (*trail, key))
+            case ListNode():
+                for index, item in enumerate(node):
+                    self._stand(item, (*trail, index))
+            case Broken():
+                pass
 
     def _count(self, nodes: int, line: int) -> None:
         self._nodes += nodes
@@ -183,17 +206,20 @@ def _line(event: yaml.Event) -> int:
     return event.start_mark.line + 1
 
 
-def _why_no_key(event: yaml.ScalarEvent) -> str | None:
+def _why_no_key(event: yaml.ScalarEvent) -> tuple[str, str] | None:
+    """The message, and without the key; None when it will do."""
     if event.tag is not None:
-        return NO_TAGS
+        return NO_TAGS, ""
     if event.value == "<<" and not event.style:
-        return "merging with << is not supported: put what is common under defaults, or write it out"
+        return "merging with << is not supported: put what is common under defaults, or write it out", ""
     key: str = event.value
     if "${" in key:
-        return f"variables are filled into values, not into names such as {quoted(key)}"
+        bare = "variables are filled into values, not into names"
+        return f"{bare} such as {quoted(key)}", bare
     if key and not event.style and _is_ambiguous(key):
         # A name that an editor, Helm or yq reads as another one, or as none, is a trap for whoever asks for it.
-        return f"other readers of YAML do not take {shortened(key)} for text: put it in quotes"
+        why = "other readers of YAML do not take {} for text: put it in quotes".format
+        return why(shortened(key)), why("this name")
     return None
 
 

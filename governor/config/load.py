@@ -17,12 +17,12 @@ from pydantic import ValidationError
 
 from governor.address import Address, AddressError, TcpAddress, UnixAddress, check_socket_path
 from governor.auditing import Auditing
-from governor.config.accepts import OURS, REPORTED, Context
+from governor.config.accepts import OURS, REPORTED, Context, said
 from governor.config.document import MAX_BYTES, read
 from governor.config.models import DEFAULT_STATE, File
 from governor.config.nodes import ListNode, MappingNode, Node
 from governor.config.problems import Problems, Trail
-from governor.config.variables import Variables
+from governor.config.variables import Place, Variables
 from governor.core.resource import ResourceSpec
 from governor.core.types import Nanos
 from governor.durability import Durability, OnStoreError
@@ -38,7 +38,8 @@ class Config:
     """Everything that a file says, with every default filled in and every path absolute.
 
     ``source`` names the file and ``hash`` is the SHA-256 of its bytes, in hex. ``warnings``: what is legal and may
-    still be a mistake, one sentence each. ``admin`` is empty when nothing is said of it.
+    still be a mistake, one sentence each. ``admin`` is empty when nothing is said of it. ``variables``: where there are
+    any in values.
     """
 
     listen: tuple[Address, ...]
@@ -55,7 +56,7 @@ class Config:
     resources: tuple[ResourceSpec, ...]
     source: str
     hash: str
-    variables: frozenset[str] = frozenset()
+    variables: frozenset[Place] = frozenset()
     warnings: tuple[str, ...] = ()
 
 
@@ -93,11 +94,11 @@ def loads(text: str, *, source: str, environ: Mapping[str, str], folder: Path | 
 
 
 def parse(
-    data: bytes, source: str, folder: Path, environ: Mapping[str, str], only: Collection[str] | None = None
+    data: bytes, source: str, folder: Path, environ: Mapping[str, str], only: Collection[Place] | None = None
 ) -> Config:
     """Reads the contents of a file; messages call it ``source``. Raises `ConfigError`.
 
-    ``only``: the environment variables that it may use; None is all.
+    ``only``: where it may use environment variables, and how; None is everywhere.
     """
     problems = Problems(source)
     variables = Variables(environ, only)
@@ -163,7 +164,7 @@ def _file(data: bytes, folder: Path, variables: Variables, problems: Problems) -
             # Anything else would be a bug: pydantic also reports an assertion that fails in a validator.
             assert report["type"] in {OURS, REPORTED.type}, report
             if report["type"] == OURS:
-                problems.add(*_place(root, report["loc"]), report["msg"])
+                problems.add(*_place(root, report["loc"]), *said(report))
         return None
 
 

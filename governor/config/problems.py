@@ -23,16 +23,28 @@ _BARE_KEY: Final = re.compile(r"[\w-]+")
 
 @dataclass(slots=True, frozen=True)
 class Problem:
-    """One thing to put right. ``line`` counts from 1 and is None where the file as a whole is meant."""
+    """One thing to put right. ``line`` counts from 1 and is None where the file as a whole is meant.
+
+    ``bare``: the message without anything that was written in the file; empty: there is nothing of that in it.
+    """
 
     file: str
     line: int | None
     path: str
     message: str
+    bare: str = ""
+
+    @property
+    def public(self) -> str:
+        """For those who may not read the file. What was written by mistake, even as a key, may be a password."""
+        return f"{self._place}: {self.bare or self.message}"
 
     def __str__(self) -> str:
-        place = printable(self.file) if self.line is None else f"{printable(self.file)}:{self.line}"
-        return f"{place}: {self.path}: {self.message}" if self.path else f"{place}: {self.message}"
+        return f"{self._place}: {self.path}: {self.message}" if self.path else f"{self._place}: {self.message}"
+
+    @property
+    def _place(self) -> str:
+        return printable(self.file) if self.line is None else f"{printable(self.file)}:{self.line}"
 
 
 class ConfigError(Exception):
@@ -54,10 +66,10 @@ class Problems:
         self._found: list[Problem] = []
         self._more = 0
 
-    def add(self, line: int | None, trail: Trail, message: str) -> None:
-        """Notes one more."""
+    def add(self, line: int | None, trail: Trail, message: str, bare: str = "") -> None:
+        """Notes one more; ``bare`` as of `Problem`."""
         if len(self._found) < MAX_PROBLEMS:
-            self._found.append(Problem(self._file, line, path(trail), message))
+            self._found.append(Problem(self._file, line, path(trail), message, bare))
         else:
             self._more += 1
 

@@ -3,13 +3,14 @@
 It knows which of them take effect at a reload and how each is written. It must never know about resources.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
 from governor.address import DEFAULT_MODE, TcpAddress, UnixAddress
 from governor.auditing import Auditing
+from governor.config.change import Change
 from governor.config.load import Config
 from governor.config.units import format_duration, format_size
 
@@ -20,29 +21,20 @@ _LENGTHS: Final = frozenset({"drain_timeout", "restart_grace"})
 _NO_SETTINGS: Final = frozenset({"resources", "source", "hash", "variables", "warnings"})
 
 
-@dataclass(slots=True, frozen=True)
-class Setting:
-    """One key, and what it was and will be as the YAML would say it."""
-
-    name: str
-    before: str
-    after: str
-
-
-def at_once(before: Config, after: Config) -> tuple[Setting, ...]:
+def at_once(before: Config, after: Config) -> tuple[Change, ...]:
     """What differs and takes effect at a reload."""
     return tuple(setting for setting in _differences(before, after) if setting.name in AT_ONCE)
 
 
-def at_next_start(before: Config, after: Config) -> tuple[Setting, ...]:
+def at_next_start(before: Config, after: Config) -> tuple[Change, ...]:
     """What differs and takes effect at the next start; ``before`` is that of this start."""
     return tuple(setting for setting in _differences(before, after) if setting.name not in AT_ONCE)
 
 
-def _differences(before: Config, after: Config) -> list[Setting]:
+def _differences(before: Config, after: Config) -> list[Change]:
     names = [field.name for field in fields(Config) if field.name not in _NO_SETTINGS]
     pairs = [(name, getattr(before, name), getattr(after, name)) for name in names]
-    return [Setting(name, _text(name, old), _text(name, new)) for name, old, new in pairs if old != new]
+    return [Change(name, _text(name, old), _text(name, new)) for name, old, new in pairs if old != new]
 
 
 def _text(name: str, value: object) -> str:

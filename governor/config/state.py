@@ -15,6 +15,7 @@ class ConfigState:
     ``source`` names the file, empty for the one that is built in; ``hash`` is the SHA-256 of its bytes, in hex.
     ``since`` and ``refused_at`` are of the wall clock, in nanoseconds since 1970. ``problems``: why a later attempt to
     load another was refused, gone with the next that succeeds; of very many the first, and how many more there are.
+    Everybody may see them, so they say where and what was expected, and nothing that was written in the file.
     """
 
     source: str
@@ -26,7 +27,7 @@ class ConfigState:
 
 @dataclass(slots=True, frozen=True)
 class Reloaded:
-    """How a reload went. With ``problems`` nothing has changed.
+    """How a reload went. With ``problems`` nothing has changed; they are for those who may read the file.
 
     ``added``, ``changed`` and ``removed`` name resources, ``settings`` keys of the daemon itself that hold from now on,
     and ``at_next_start`` those that are other than at this start and hold from the next. ``by``: who asked for it, as
@@ -44,9 +45,9 @@ class Reloaded:
 
     @property
     def told(self) -> str:
-        """All of it in one line."""
+        """All of it in one line, for everybody."""
         if self.problems:
-            return "; ".join(self.problems)
+            return "; ".join(self.state.problems)
         parts = {
             "added": self.added,
             "changed": self.changed,

@@ -5,10 +5,10 @@ variable of the environment, and be a secret.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+from governor.config.change import Change
 from governor.config.units import Rate, format_duration, format_rate
 from governor.config.values import KEEP, RELEASE, UNLIMITED
 from governor.core.kinds.pool import MemberSpec, PoolSpec
@@ -27,15 +27,6 @@ BURST: Final = " burst "
 # Of the members of one pool, which may have a thousand: how many are named in a line, and how many changes are told.
 _NAMED: Final = 20
 _TOLD: Final = 50
-
-
-@dataclass(slots=True, frozen=True)
-class Change:
-    """One setting, and what it was and will be; empty: there was none, or will be none."""
-
-    name: str
-    before: str
-    after: str
 
 
 def settings(spec: ResourceSpec) -> dict[str, str]:

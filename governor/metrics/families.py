@@ -61,7 +61,7 @@ PAUSED: Final = Family(
     "governor_paused",
     "gauge",
     _RESOURCE,
-    "1 while an operator has paused the resource: nothing is granted, and whoever can waits. Else 0.",
+    "1 while an operator has paused the resource: new asks are refused, and whoever is in line stays there. Else 0.",
 )
 DRAINING: Final = Family(
     "governor_draining",

@@ -33,6 +33,7 @@ _OUTCOMES: Final = (
     Reason.HOPELESS.value,
     Reason.ABOVE_CAPACITY.value,
     Reason.DRAINING.value,
+    Reason.PAUSED.value,
 )
 _ENDS: Final = (EndReason.RELEASED, EndReason.EXPIRED, EndReason.DISCONNECTED)
 _STRAYS: Final = (Reason.UNKNOWN_RESOURCE.value, Reason.MALFORMED.value)

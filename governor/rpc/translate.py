@@ -175,7 +175,9 @@ def fill_result(made: pb.LeaseResult, result: LeaseResult) -> None:
 def resources(snapshot: Snapshot, now: Nanos, config: pb.ConfigState | None) -> pb.ListResourcesResponse:
     """All resources, in the snapshot's order, which is of ``now``; and which ``config`` is in force."""
     seen = [resource(each, now) for each in snapshot.resources]
-    return pb.ListResourcesResponse(resources=seen, config=config, draining=snapshot.draining)
+    return pb.ListResourcesResponse(
+        resources=seen, config=config, draining=snapshot.draining, leases=snapshot.leases, waiters=snapshot.waiters
+    )
 
 
 def resource(seen: ResourceSnapshot, now: Nanos) -> pb.Resource:

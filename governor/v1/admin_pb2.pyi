@@ -1124,7 +1124,8 @@ class DiffRequest(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     yaml: _builtins.bytes
     """The file, in as many messages as it takes: at most 1 MiB in all, 256 of
-    them after the first, and something in each of those.
+    them after the first, and something in each of those. Variables may stand
+    only where the config in force has the very same value.
     """
     name: _builtins.str
     """What to call it in problems. In the first message."""

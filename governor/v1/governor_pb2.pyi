@@ -526,8 +526,15 @@ class ListResourcesResponse(_message.Message):
     RESOURCES_FIELD_NUMBER: _builtins.int
     CONFIG_FIELD_NUMBER: _builtins.int
     DRAINING_FIELD_NUMBER: _builtins.int
+    LEASES_FIELD_NUMBER: _builtins.int
+    WAITERS_FIELD_NUMBER: _builtins.int
     draining: _builtins.bool
     """The daemon is about to end: it refuses new asks."""
+    leases: _builtins.int
+    """All of them, each counted once: of one that covers several resources, each
+    of these counts it as well.
+    """
+    waiters: _builtins.int
     @_builtins.property
     def resources(self) -> _containers.RepeatedCompositeFieldContainer[Global___Resource]: ...
     @_builtins.property
@@ -538,10 +545,12 @@ class ListResourcesResponse(_message.Message):
         resources: _abc.Iterable[Global___Resource] | None = ...,
         config: Global___ConfigState | None = ...,
         draining: _builtins.bool = ...,
+        leases: _builtins.int = ...,
+        waiters: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["config", b"config"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "draining", b"draining", "resources", b"resources"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "draining", b"draining", "leases", b"leases", "resources", b"resources", "waiters", b"waiters"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -569,7 +578,8 @@ class ConfigState(_message.Message):
     @_builtins.property
     def problems(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Why a later attempt to load another one was refused; it is gone with the
-        next that succeeds.
+        next that succeeds. Each says where, and what was expected there, and quotes
+        nothing from the file: that may be a secret in the wrong place.
         """
 
     @_builtins.property

@@ -59,6 +59,8 @@ class Desk(AdminServicer):
         self.elsewhere: Refusal | None = None
         # A stream goes on until the test closes it, or whoever hears it is gone.
         self.closed = threading.Event()
+        # Its last words, then.
+        self.later: Sequence[pb.WatchResponse] = ()
         self.left = threading.Event()
 
     def _answer(self, request: Message, context: grpc.ServicerContext, kind: type[Answer]) -> Answer:
@@ -149,6 +151,7 @@ class Desk(AdminServicer):
         yield from self._answers(request, context, pb.WatchResponse)
         while context.is_active() and not self.closed.wait(0.02):
             pass
+        yield from self.later
 
 
 def length(seconds: float) -> Duration:

@@ -1,7 +1,6 @@
 """`governor completion`, and what real shells make of it."""
 
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from tests.cli.conftest import Fake, Run
 from tests.cli.process import BOUND, ROOT
 from tests.cli.test_admin import elsewhere
 from tests.cli.test_leases import lease
+from tests.programs import needed
 
 Complete = Callable[[str], list[str]]
 
@@ -52,11 +52,9 @@ def path(tmp_path: Path) -> str:
 
 def shell(name: str, script: str, path: str) -> str:
     """What a shell prints that runs this."""
-    if shutil.which(name) is None:
-        pytest.skip(f"this needs {name}; on Debian: apt-get install {name}")
     flags = {"bash": ["--norc", "-c"], "zsh": ["-f", "-c"], "fish": ["--no-config", "-c"]}[name]
     done = subprocess.run(
-        [name, *flags, script],
+        [needed(name), *flags, script],
         env={**os.environ, "PATH": path, "LC_ALL": "C.UTF-8"},
         capture_output=True,
         text=True,
@@ -161,8 +159,6 @@ def test_fish_completes(stocked: Fake, fish: Complete) -> None:
 
 def test_zsh_completes(stocked: Fake, path: str) -> None:
     """At a real prompt, since nothing else completes in zsh."""
-    if shutil.which("zsh") is None:
-        pytest.skip("this needs zsh; on Debian: apt-get install zsh")
     script = f"""
         zmodload zsh/zpty
         zpty -b z env PATH='{path}' zsh -f -i

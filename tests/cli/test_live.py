@@ -173,13 +173,15 @@ def test_colours_say_where_to_look() -> None:
 
 def test_the_top_says_what_concerns_all() -> None:
     """Totals and the config; below it the daemon that is away, else a reload that was refused, else a drain."""
-    answer = ListResourcesResponse(resources=some(), config=config("g.yaml:3: wrong", "g.yaml:4: wrong"), draining=True)
+    bad = config("g.yaml:3: wrong", "g.yaml:4: wrong")
+    # One of the leases covers several resources, each of which counts it.
+    answer = ListResourcesResponse(resources=some(), config=bad, draining=True, leases=102, waiters=1)
     away = painted(View(), Seen(answer, problem="cannot reach it", away=12 * SECOND))
     refused = painted(View(), Seen(answer))
     answer.config.CopyFrom(config())
     drains = painted(View(), Seen(answer))
 
-    assert away[1].text.startswith("5 resources, 103 leases, 1 waiting, config governor.yaml since 20")
+    assert away[1].text.startswith("5 resources, 102 leases, 1 waiting, config governor.yaml since 20")
     assert away[2] == Line("no daemon for 12s: cannot reach it", "red")
     assert refused[2] == Line("a reload was refused: g.yaml:3: wrong (and 1 more)", "red")
     assert drains[2].style == "yellow"

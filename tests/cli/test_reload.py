@@ -37,10 +37,13 @@ def test_a_reload_says_what_came_of_it(run: Run, fake: Fake) -> None:
 
 
 def test_a_reload_that_changes_nothing_says_so(run: Run, fake: Fake) -> None:
-    """Rather than nothing at all."""
+    """Also if the daemon has seen the file change, and has read it before it was asked: it says since when."""
     fake.desk.answers[pb.ReloadRequest] = pb.ReloadResponse(config=config())
 
-    assert run("reload", "--address", fake.address).out.startswith("no resource has changed since it was last read\n")
+    assert run("reload", "--address", fake.address).out.splitlines() == [
+        "no resource to change: what the file says of them is in force already",
+        "config /etc/governor/governor.yaml (3fa9c1d23fa9) in force since 2025-11-29 21:00:00",
+    ]
 
 
 def test_a_bad_file_is_told_problem_by_problem(run: Run, fake: Fake) -> None:

@@ -99,7 +99,16 @@ def test_a_great_many_go_in_several_calls(run: Run, fake: Fake) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["17", "--client", "a"], ["--client", "a", "--session", "b"], ["0"], ["all"]], ids=str
+    "arguments",
+    [
+        [],
+        ["17", "--client", "a"],
+        ["--client", "a", "--session", "b"],
+        ["0"],
+        ["all"],
+        ["--client", "", "--session", ""],
+    ],
+    ids=str,
 )
 def test_exactly_one_way_to_name_them(run: Run, fake: Fake, arguments: list[str]) -> None:
     """Anything else is a mistake, and nothing was asked."""

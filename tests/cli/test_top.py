@@ -15,6 +15,7 @@ from tests.cli.conftest import Run
 from tests.cli.daemon import Daemon, serving, stands_in_line
 from tests.cli.process import BOUND, COMMAND, ended, running
 from tests.cli.tmux import Window, window
+from tests.programs import needed
 
 TOP = f"{shlex.join(COMMAND)} top --interval 100ms"
 KEYS = "up/down move   enter look in   s sort   / filter   h help   q quit"
@@ -132,11 +133,12 @@ def test_a_signal_leaves_the_terminal_as_it_was(top: Window, number: signal.Sign
     assert (top.state("alternate_on"), top.state("cursor_flag")) == ("0", "1")
 
 
-def test_a_bug_leaves_the_terminal_as_it_was(shell: Window) -> None:
-    """And its traceback can be read there."""
+@pytest.mark.parametrize("where", ["loop.paint", "feed.Feed._look_inside", "feed.Feed._pause"])
+def test_a_bug_leaves_the_terminal_as_it_was(shell: Window, where: str) -> None:
+    """And its traceback can be read there; also of one in the thread, which would leave old numbers as if of now."""
     program = (
-        "import sys; sys.argv = ['governor', 'top']; from governor.cli.live import loop;"
-        "loop.paint = lambda *_, **__: 1 // 0; from governor.cli.main import main; sys.exit(main())"
+        "import sys; sys.argv = ['governor', 'top']; from governor.cli.live import feed, loop;"
+        f"{where} = lambda *_, **__: 1 // 0; from governor.cli.main import main; sys.exit(main())"
     )
     shell.run(f"{shlex.quote(COMMAND[0])} -c {shlex.quote(program)}")
     shell.shows("ZeroDivisionError", "governor: this is a bug")
@@ -203,7 +205,7 @@ def test_nothing_is_written_that_stands_there_already(busy: Daemon, tmp_path: Pa
     """So it does not flicker, and a slow line is spared: a screen that only ticks costs a line or two."""
     log = tmp_path / "typed"
     with window(tmp_path, {"GOVERNOR_ADDRESS": busy.address}) as opened:
-        opened.run(f"script -qfec {shlex.quote(TOP)} {log}")
+        opened.run(f"{needed('script')} -qfec {shlex.quote(TOP)} {log}")
         opened.shows("> thumbnails", KEYS)
         first = log.stat().st_size
         late = time.monotonic() + BOUND

@@ -1,17 +1,22 @@
 """`governor watch`."""
 
 import json
+import os
 import signal
-import subprocess
+import threading
+from pathlib import Path
 
 import grpc
 import pytest
 
+from governor.address import parse
+from governor.cli.following import Reader, follow_on
+from governor.cli.options import Where
 from governor.v1 import admin_pb2 as pb
 from governor.v1.governor_pb2 import Claim
 from tests.cli.conftest import Fake, Run
 from tests.cli.desk import Refusal, length
-from tests.cli.process import BOUND, running
+from tests.cli.process import BOUND, ended, running
 
 
 def event(what: str, **fields: object) -> pb.Event:
@@ -45,9 +50,9 @@ def eventful(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> Fake:
 
 def test_each_event_is_a_line(run: Run, eventful: Fake) -> None:
     """When, what, of which resources, whose, which lease, and the rest; and nothing of it acts on the terminal."""
-    ended = run("watch", "--address", eventful.address)
+    done = run("watch", "--address", eventful.address)
 
-    assert ended.out.splitlines() == [
+    assert done.out.splitlines() == [
         "21:15:00.250  granted        orders-db=2  web  lease 17  after waiting 1.2s  ends in 30s",
         "21:15:00.250  refused        orders-db=2  web  line full",
         "21:15:00.250  revoked        orders-db=2  web  lease 17  held for 1m01s  by root@db7",
@@ -59,8 +64,8 @@ def test_each_event_is_a_line(run: Run, eventful: Fake) -> None:
 
 def test_json_is_an_object_on_each_line(run: Run, eventful: Fake) -> None:
     """The first says that from then on nothing is missed; the names are those of the help page."""
-    ended = run("watch", "-o", "json", "--address", eventful.address)
-    first, second, *_ = records = [json.loads(line) for line in ended.out.splitlines()]
+    done = run("watch", "-o", "json", "--address", eventful.address)
+    first, second, *_ = records = [json.loads(line) for line in done.out.splitlines()]
     page = run("watch", "--help").out
 
     assert first["what"] == "watching"
@@ -85,10 +90,10 @@ def test_json_is_an_object_on_each_line(run: Run, eventful: Fake) -> None:
 
 def test_the_end_of_the_daemon_is_exit_3(run: Run, eventful: Fake) -> None:
     """With what to do about it."""
-    ended = run("watch", "--address", eventful.address)
+    done = run("watch", "--address", eventful.address)
 
-    assert ended.exit == 3
-    assert ended.err == (f"governor: the daemon at {eventful.address} has ended; --follow waits for the next one\n")
+    assert done.exit == 3
+    assert done.err == (f"governor: the daemon at {eventful.address} has ended; --follow waits for the next one\n")
 
 
 def test_filters_are_the_daemon_s(run: Run, eventful: Fake) -> None:
@@ -131,7 +136,7 @@ def test_follow_tries_again_while_the_daemon_is_away(monkeypatch: pytest.MonkeyP
     """Less and less often, without a word for each time."""
     pauses: list[float] = []
 
-    def sleep(seconds: float) -> None:
+    def wait(_reader: Reader, seconds: float) -> None:
         pauses.append(seconds)
         eventful.desk.answers[pb.WatchRequest] = (
             Refusal(grpc.StatusCode.UNAVAILABLE, "Socket closed")
@@ -139,12 +144,42 @@ def test_follow_tries_again_while_the_daemon_is_away(monkeypatch: pytest.MonkeyP
             else Refusal(grpc.StatusCode.PERMISSION_DENIED, "not for you", reason="PERMISSION_DENIED")
         )
 
-    monkeypatch.setattr("governor.cli.following.time.sleep", sleep)
-    ended = run("watch", "--follow", "--address", eventful.address)
+    monkeypatch.setattr(Reader, "wait", wait)
+    done = run("watch", "--follow", "--address", eventful.address)
 
     assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0]
-    assert len(ended.err.splitlines()) == 2
-    assert ended.exit == 4
+    assert len(done.err.splitlines()) == 2
+    assert done.exit == 4
+
+
+def test_a_daemon_that_is_away_costs_nothing_more_with_each_attempt(
+    monkeypatch: pytest.MonkeyPatch, eventful: Fake
+) -> None:
+    """Neither a descriptor nor a thread, however often its socket is not there, and nothing is left at the end."""
+    where = Where(parse(eventful.address), "--address")
+    costs: list[tuple[int, int]] = []
+
+    class OverError(Exception):
+        pass
+
+    def wait(_reader: Reader, _seconds: float) -> None:
+        Path(eventful.address.removeprefix("unix:")).unlink(missing_ok=True)
+        costs.append((len(list(Path("/proc/self/fd").iterdir())), threading.active_count()))
+        if len(costs) > 20:
+            raise OverError
+
+    monkeypatch.setattr(Reader, "wait", wait)
+    ours, theirs = os.pipe()
+    with os.fdopen(ours, "rb"), os.fdopen(theirs, "w") as reader:
+        # Whoever looks after a pipe has a thread for it.
+        monkeypatch.setattr("sys.stdout", reader)
+        with pytest.raises(OverError):
+            follow_on(where, pb.WatchRequest(), lambda _event: None)
+
+    # What the first stream had may take a moment to go.
+    assert max(descriptors for descriptors, _ in costs[1:]) <= costs[1][0]
+    assert max(threads for _, threads in costs[1:]) <= costs[1][1]
+    assert "governor-reader" not in [thread.name for thread in threading.enumerate()]
 
 
 def test_ctrl_c_ends_it_quietly(fake: Fake) -> None:
@@ -174,11 +209,42 @@ def test_a_reader_that_goes_ends_it_though_nothing_happens(fake: Fake) -> None:
     assert fake.desk.left.wait(BOUND)
 
 
-def test_a_reader_that_reads_on_is_left_in_peace(fake: Fake) -> None:
-    """Also when it is a file, which is always ready."""
+def test_a_reader_that_goes_while_the_daemon_is_away_ends_it(fake: Fake) -> None:
+    """Nobody would read what the next one has to tell."""
     fake.desk.answers[pb.WatchRequest] = [pb.WatchResponse(events=[event("watching")])]
+    with running("watch", "--follow", "-o", "json", "--address", fake.address) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        Path(fake.address.removeprefix("unix:")).unlink()
+        fake.desk.closed.set()
+        process.stderr.readline()
+        process.stdout.close()
+
+        assert process.wait(BOUND) == 141
+
+
+def test_a_reader_that_reads_on_is_left_in_peace(fake: Fake) -> None:
+    """However much later the next thing happens."""
+    fake.desk.answers[pb.WatchRequest] = [pb.WatchResponse(events=[event("watching")])]
+    fake.desk.later = [pb.WatchResponse(events=[event("started")])]
     with running("watch", "-o", "json", "--address", fake.address) as process:
         assert process.stdout is not None
-        process.stdout.readline()
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(0.3)
+        first = process.stdout.readline()
+        fake.desk.closed.set()
+        second = process.stdout.readline()
+
+        assert [json.loads(line)["what"] for line in (first, second)] == ["watching", "started"]
+        assert process.wait(BOUND) == 3
+
+
+def test_a_file_is_no_reader_that_could_go(fake: Fake, tmp_path: Path) -> None:
+    """All of it is written there."""
+    fake.desk.answers[pb.WatchRequest] = [pb.WatchResponse(events=[event("watching"), event("started")])]
+    fake.desk.closed.set()
+    with (tmp_path / "events").open("w+") as file:
+        done = ended("watch", "-o", "json", "--address", fake.address, stdout=file.fileno())
+        file.seek(0)
+
+        assert [json.loads(line)["what"] for line in file] == ["watching", "started"]
+    assert done.returncode == 3

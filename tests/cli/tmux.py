@@ -1,16 +1,14 @@
 """A terminal as tmux has it: what its screen shows, whatever was written to get there."""
 
 import os
-import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from tests.cli.process import BOUND, ROOT
+from tests.programs import needed
 
 # A server of its own does not see what this process was told, but whoever begins one may have asked for no colours.
 _INHERITED = {"PYTHONPATH": os.environ.get("PYTHONPATH", ""), "NO_COLOR": ""}
@@ -19,11 +17,12 @@ _INHERITED = {"PYTHONPATH": os.environ.get("PYTHONPATH", ""), "NO_COLOR": ""}
 class Window:
     """One window, with a shell in it."""
 
-    def __init__(self, socket: Path) -> None:
+    def __init__(self, tmux: str, socket: Path) -> None:
+        self._program = tmux
         self._socket = socket
 
     def _tmux(self, *arguments: str) -> str:
-        command = ["tmux", "-S", str(self._socket), "-f", "/dev/null", *arguments]
+        command = [self._program, "-S", str(self._socket), "-f", "/dev/null", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=BOUND, check=False, cwd=ROOT)
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -81,9 +80,7 @@ class Window:
 @contextmanager
 def window(folder: Path, environment: Mapping[str, str], *, width: int = 80, height: int = 24) -> Iterator[Window]:
     """A window, and what runs in it, for as long as a test."""
-    if shutil.which("tmux") is None:
-        pytest.skip("this needs tmux; on Debian: apt-get install tmux")
-    opened = Window(folder / "tmux.sock")
+    opened = Window(needed("tmux"), folder / "tmux.sock")
     opened.open(width, height, {"LC_ALL": "C.UTF-8", **_INHERITED, **environment})
     try:
         yield opened

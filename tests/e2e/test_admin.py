@@ -223,7 +223,7 @@ def test_they_are_served_where_the_config_says(folder: Path) -> None:
             daemon.expect("reload refused")
             said = desk.Reload(admin.ReloadRequest(), timeout=BOUND)
             assert len(said.problems) == 1
-            assert list(said.config.problems) == list(said.problems)
+            assert len(said.config.problems) == 1
         assert daemon.end() == 0
         assert not daemon.blemishes
 

@@ -183,7 +183,8 @@ class TestNames:
             "line_full",
             "hopeless",
             "above_capacity",
-            "draining",
+            # What an operator can make of a resource.
+            *(standing.value for standing in Standing if standing is not Standing.OPEN),
         }
         assert page.labels("governor_lease_ends_total", "reason") == {"released", "expired", "disconnected"}
         for name in NAMES:

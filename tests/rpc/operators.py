@@ -35,9 +35,10 @@ ABOUT = About(
 EMPTY = "{}"
 
 
-def read(data: bytes, source: str) -> Config:
+def read(data: bytes, source: str, in_force: Config | None = None) -> Config:
     """As if the daemon had been started at /etc/governor, with a secret in its environment."""
-    return parse(data, source, Path("/etc/governor"), {"SECRET": "hunter2", "HOME": "/h"})
+    only = None if in_force is None else in_force.variables
+    return parse(data, source, Path("/etc/governor"), {"SECRET": "hunter2", "DIGITS": "12345678", "HOME": "/h"}, only)
 
 
 @dataclass
@@ -79,7 +80,7 @@ async def operated(
             about=lambda: ABOUT,
             config=lambda: CONFIG,
             reload=reloaded,
-            read=read,
+            read=lambda data, source: read(data, source, config),
             running=lambda: (config, config),
             act=chronicle.act,
             watch=Watch(chronicle, driver).watch,

@@ -112,15 +112,12 @@ async def test_the_settings_of_the_daemon_itself(folder: Path) -> None:
 
 
 async def test_what_may_be_a_secret_is_not_shown(folder: Path) -> None:
-    """Neither the attributes of members, nor what a variable may have had a part in: whoever may ask is no reader."""
+    """Attributes of members: whoever may ask is no reader of the file."""
     former = PoolSpec((MemberSpec("a", (("password", "old-hunter1"), ("port", "1"))), MemberSpec("b"), MemberSpec("c")))
-    async with operated(folder, declared("pool", former)) as operators:
-        found = await diff(
-            operators,
-            "defaults: {max_lease: 1h, max_waiters: 2000}\n",
-            'pools: {pool: {members: {a: {password: "${SECRET}", host: db}, c: {}, b: {max_leases: 3}, d: {}}}}\n',
-            'state: "/${SECRET}"\nlisten: ["unix:/${SECRET}.sock"]\ndrain_timeout: 1s\n',
-        )
+    members = "{members: {a: {password: '${SECRET}', host: db}, c: {}, b: {max_leases: 3}, d: {}}}"
+    file = f"defaults: {{max_lease: 1h, max_waiters: 2000}}\npools: {{pool: {members}}}\n"
+    async with operated(folder, declared("pool", former), running=file) as operators:
+        found = await diff(operators, file, "drain_timeout: 1s\nwatch: false\nmax_client_series: 7\n")
 
     assert b"hunter" not in found.SerializeToString()
     (pool,) = found.differences
@@ -133,11 +130,30 @@ async def test_what_may_be_a_secret_is_not_shown(folder: Path) -> None:
         ("members.d", "", "max_leases 1"),
         ("members", "as declared", "in another order"),
     ]
-    assert {(each.name, each.after) for each in found.at_next_start} == {
-        ("state", "(not shown)"),
-        ("listen", "(not shown)"),
-    }
-    assert [each.after for each in found.settings] == ["1s"]
+    assert sorted(each.after for each in found.settings) == ["1s", "7", "false"]
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        "semaphores: {sem: {permits: '${DIGITS}'}}",
+        "semaphores: {sem: {permits: 1, max_wait: '${DIGITS}ms'}}",
+        "rate_limits: {rate: {rate: 1/s, burst: '${DIGITS}'}}",
+        "drain_timeout: '${DIGITS}ms'",
+        "max_client_series: '${DIGITS}'",
+        "state: '/${DIGITS}'",
+    ],
+)
+async def test_a_variable_is_not_shown_as_what_it_is_not_used_for(folder: Path, elsewhere: str) -> None:
+    """That it is in force as one thing is no reason to show what it would mean as another."""
+    file = "pools: {pool: {members: {a: {password: '${DIGITS}'}}}}\n"
+    async with operated(folder, running=file) as operators:
+        assert not (await diff(operators, file)).problems
+        found = await diff(operators, file, elsewhere)
+
+    assert [problem.partition("a variable may be used")[0][:11] for problem in found.problems] == ["new.yaml:2:"]
+    assert b"12345678" not in found.SerializeToString()
+    assert not found.differences
 
 
 async def test_a_file_that_is_too_large_is_refused(operators: Operated) -> None:

@@ -75,6 +75,21 @@ async def test_a_list_of_resources_says_which_config_is_in_force(operators: Oper
     assert (await operators.world.stub.ListResources(pb.ListResourcesRequest())).draining
 
 
+async def test_what_covers_several_resources_is_one_lease(operators: Operated) -> None:
+    """Each of them counts it, and all together once: the same number wherever it is shown."""
+    both = pb.AcquireRequest(claims=[pb.Claim(resource="sem", permits=2), pb.Claim(resource="pool", permits=1)])
+    await operators.world.stub.Acquire(both)
+    waiting = asyncio.ensure_future(operators.world.stub.Acquire(both))
+    await operators.world.until_waiting(1)
+
+    seen = await operators.world.stub.ListResources(pb.ListResourcesRequest())
+    info = await operators.admin.GetInfo(admin.GetInfoRequest())
+
+    assert sum(each.leases for each in seen.resources) == sum(each.waiters for each in seen.resources) == 2
+    assert (seen.leases, seen.waiters) == (info.leases, info.waiters) == (1, 1)
+    waiting.cancel()
+
+
 async def test_a_semaphore(operators: Operated) -> None:
     """Its numbers are those of the list, its settings those of the config."""
     await operators.world.stub.Acquire(ask())
@@ -197,7 +212,7 @@ async def test_leases_are_filtered(operators: Operated) -> None:
 async def test_a_place_in_line(operators: Operated) -> None:
     """Who waits there, for what, since when, until when, and how long it is likely to take."""
     world = operators.world
-    held = (await world.stub.Acquire(ask("sem", 2))).lease.id
+    held = [(await world.stub.Acquire(ask("sem"))).lease.id for _ in range(2)]
     peer = await Peer.begin(world, hello("web"))
     first = want(1)
     first.labels["job"] = "nightly"
@@ -215,12 +230,14 @@ async def test_a_place_in_line(operators: Operated) -> None:
     assert not one.HasField("expected")
     assert (two.place, two.waited, two.remaining) == (2, Duration(seconds=1), Duration(seconds=4))
 
-    # Two who waited for three seconds and for one: that is how fast the line moves.
-    await world.stub.Release(pb.ReleaseRequest(lease_ids=[held]))
-    await peer.hears(lambda heard: bool(heard.grants))
+    # Two were granted one second after another: that is how fast the line moves.
+    for lease in held:
+        await world.stub.Release(pb.ReleaseRequest(lease_ids=[lease]))
+        await peer.hears(lambda heard: bool(heard.grants))
+        world.clock.advance(SECOND)
     done = await peer.do(acquires=[want(3), want(4)])
-    told = {place.op: place.expected for place in done.queued}
-    assert {waiter.place: waiter.expected for waiter in await waiters(operators)} == {1: told[3], 2: told[4]}
+    assert {place.op: place.expected.seconds for place in done.queued} == {3: 1, 4: 2}
+    assert {waiter.place: waiter.expected.seconds for waiter in await waiters(operators)} == {1: 1, 2: 2}
 
 
 async def test_a_wait_for_a_rate_is_known(operators: Operated) -> None:

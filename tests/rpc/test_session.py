@@ -280,18 +280,25 @@ async def test_where_one_stands_can_be_asked_again(governor: World) -> None:
 
 
 async def test_how_long_it_will_take(governor: World) -> None:
-    """A rate limit knows; what is lent is estimated from how it went, and unknown before anybody had to wait."""
+    """A rate limit knows; what is lent is estimated from how it went, and unknown before two had to wait."""
     peer = await Peer.begin(governor, acquires=[want(1, "rate"), want(2, "rate"), want(3, "rate")])
     assert [length(place.expected) for place in peer.heard.queued] == [SECOND, 2 * SECOND]
     held = await peer.acquire(4, permits=2)
-    first = await peer.do(acquires=[want(5, permits=2)])
-    assert not first.queued[0].HasField("expected")
-    governor.clock.advance(4 * SECOND)
-    await peer.do(releases=[held.id])
+    for op in (5, 6):
+        told = await peer.do(acquires=[want(op, permits=2)])
+        assert not told.queued[0].HasField("expected")
+        governor.clock.advance(4 * SECOND)
+        await peer.do(releases=[held.id])
+        (held,) = (grant.lease for grant in peer.heard.grants if grant.op == op)
 
-    later = await peer.do(acquires=[want(6, permits=2), want(7)])
+    later = await peer.do(acquires=[want(7, permits=2), want(8)])
+    governor.clock.advance(5 * SECOND)
+    latest = await peer.do(acquires=[want(9)], places=[7, 8])
 
-    assert [(place.op, length(place.expected)) for place in later.queued] == [(6, 4 * SECOND), (7, 8 * SECOND)]
+    assert [(place.op, length(place.expected)) for place in later.queued] == [(7, 4 * SECOND), (8, 8 * SECOND)]
+    # Nobody was granted anything for longer than it took; who comes just now does not know that.
+    places = [(place.op, length(place.expected)) for place in latest.queued]
+    assert places == [(9, 12 * SECOND), (7, 5 * SECOND), (8, 9 * SECOND)]
 
 
 # --- not wanting any more ---------------------------------------------------------------------------------------

@@ -43,8 +43,16 @@ class Feed:
         self._admin: Admin | None = None
         self._answered_at = 0.0
         self._thread = threading.Thread(target=self._run, name="governor-top", daemon=True)
+        self._fault: BaseException | None = None
         # Raises CommandError: whoever cannot be reached at first is most likely somewhere else.
-        self.seen = Seen(self._ask())
+        self._seen = Seen(self._ask())
+
+    @property
+    def seen(self) -> Seen:
+        """What was seen last. Raises whatever ended the looking: old numbers are not shown as if they were of now."""
+        if self._fault is not None:
+            raise self._fault
+        return self._seen
 
     def start(self) -> None:
         """Look from now on."""
@@ -65,6 +73,14 @@ class Feed:
             self._changed.notify()
 
     def _run(self) -> None:
+        try:
+            with self._ends:
+                self._look()
+        except BaseException as fault:  # noqa: BLE001 - not lost: the loop raises it where it can be told
+            self._fault = fault
+            self._wake()
+
+    def _look(self) -> None:
         while self._pause():
             try:
                 answer = self._ask()
@@ -74,10 +90,9 @@ class Feed:
                 self._ends.close()
                 self._admin = None
                 away = round((time.monotonic() - self._answered_at) * SECOND)
-                seen = Seen(self.seen.answer, error.sentence, away, self.seen.inside)
-            self.seen = seen
+                seen = Seen(self._seen.answer, error.sentence, away, self._seen.inside)
+            self._seen = seen
             self._wake()
-        self._ends.close()
 
     def _pause(self) -> bool:
         """Until it is time to look; whether to look at all."""

@@ -97,8 +97,8 @@ def _above(view: View, seen: Seen, heading: Heading, width: int) -> Iterator[Lin
     yield Line(f"{left}{' ' * max(2, width - len(left) - len(right))}{right}", "bold")
     totals = (
         count(len(answer.resources), "resource"),
-        count(sum(each.leases for each in answer.resources), "lease"),
-        f"{sum(each.waiters for each in answer.resources)} waiting",
+        count(answer.leases, "lease"),
+        f"{answer.waiters} waiting",
     )
     source = answer.config.source.rpartition("/")[2] or config.BUILT_IN
     since = f", config {printable(source)} since {config.instant(answer.config.since)[:-3]}"

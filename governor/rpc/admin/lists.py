@@ -92,7 +92,8 @@ class Lists:
             now = self._clock.now()
             standing = self._driver.place(ticket)
             at_least = 0 if standing is None else standing[1] - now
-            return looks.waiter(place, view, owner, self._sessions.expected(view.claims, before, at_least), now)
+            expected = self._sessions.expected(view.claims, before, at_least, waited=now - view.since, now=now)
+            return looks.waiter(place, view, owner, expected, now)
 
         with self._one_more():
             pages = _Pages(self._driver.waiting(request.resource or None), row, request.limit)

@@ -1,7 +1,6 @@
 """What a config would change, before it is in force: Diff.
 
-It knows how a file comes in parts, and how its differences are told. It must never put anything into force, and never
-show what a variable of the environment held.
+It knows how a file comes in parts, and how its differences are told. It must never put anything into force.
 """
 
 import asyncio
@@ -11,9 +10,10 @@ from google.protobuf.message import DecodeError
 
 from governor.aside import aside
 from governor.config import Config, ConfigError, Problem
+from governor.config.change import Change
 from governor.config.document import MAX_BYTES
-from governor.config.settings import Setting, at_next_start, at_once
-from governor.config.written import HIDDEN, Change, changes, declared
+from governor.config.settings import at_next_start, at_once
+from governor.config.written import changes, declared
 from governor.core.differences import Difference, What
 from governor.driver import Driver
 from governor.rpc import status, translate
@@ -36,8 +36,6 @@ _WHATS: Final = {
     What.CHANGED: admin_pb2.Difference.CHANGED,
     What.REMOVED: admin_pb2.Difference.REMOVED,
 }
-# Settings of the daemon that can say nothing but a number or one of a few words: never a secret.
-_HARMLESS: Final = frozenset({"drain_timeout", "durability", "restart_grace", "on_store_error"})
 
 
 class Planned:
@@ -67,14 +65,14 @@ class Planned:
             config = await aside(lambda: self._desk.read(data, name), "governor-diff")
         except ConfigError as error:
             return admin_pb2.DiffResponse(problems=map(_problem, error.problems)).SerializeToString()
-        return self._compared(config, variables=b"${" in data).SerializeToString()
+        return self._compared(config).SerializeToString()
 
-    def _compared(self, config: Config, *, variables: bool) -> admin_pb2.DiffResponse:
+    def _compared(self, config: Config) -> admin_pb2.DiffResponse:
         running, started = self._desk.running()
         return admin_pb2.DiffResponse(
             differences=map(_difference, self._driver.differences(config.resources)),
-            settings=[_setting(each, variables=variables) for each in at_once(running, config)],
-            at_next_start=[_setting(each, variables=variables) for each in at_next_start(started, config)],
+            settings=map(_told, at_once(running, config)),
+            at_next_start=map(_told, at_next_start(started, config)),
         )
 
 
@@ -122,7 +120,7 @@ def _difference(found: Difference) -> admin_pb2.Difference:
         resource=found.resource,
         kind=spec.kind,
         what=_WHATS[found.what],
-        changes=[admin_pb2.SettingChange(name=each.name, before=each.before, after=each.after) for each in told],
+        changes=map(_told, told),
         in_use=found.in_use,
         leases=found.leases,
         waiters=found.waiters,
@@ -134,8 +132,5 @@ def _difference(found: Difference) -> admin_pb2.Difference:
     )
 
 
-def _setting(setting: Setting, *, variables: bool) -> admin_pb2.SettingChange:
-    # Whoever may send a file with a variable in it must not read in the answer what it holds.
-    hidden = variables and setting.name not in _HARMLESS
-    after = HIDDEN if hidden and setting.after else setting.after
-    return admin_pb2.SettingChange(name=setting.name, before=setting.before, after=after)
+def _told(change: Change) -> admin_pb2.SettingChange:
+    return admin_pb2.SettingChange(name=change.name, before=change.before, after=change.after)
