@@ -129,6 +129,7 @@ class Daemon:
             # Whatever cannot be had from here on: what the folder is locked for has ended before the lock has.
             stack.push_async_callback(self._put_down)
             metrics = self._begin_to_count(driver)
+            driver.pause_observers.append(partial(_tell_pause, chronicle))
             self._begin_audit(chronicle)
             self._reloader = Reloader(driver, metrics, self._notifier, config, self._path, os.environ)
             self._reloader.observers.append(chronicle.reloaded)
@@ -148,7 +149,14 @@ class Daemon:
                 stack.push_async_callback(pages.stop)
                 http = f"http://{config.http.host}:{pages.port}"
             desk = operators.desk(
-                driver, self._journal, metrics, self._reloader, chronicle, state=self._state, http=http
+                driver,
+                self._journal,
+                metrics,
+                self._reloader,
+                chronicle,
+                state=self._state,
+                http=http,
+                audit_problem=lambda: None if self._audit is None else self._audit.hindrance,
             )
             server = await governor.rpc.serve(
                 driver, LoopClock(), config.listen, restart_grace=_promised(config), desk=desk
@@ -179,7 +187,7 @@ class Daemon:
         metrics.restored(lease.client for lease in map(driver.lease, driver.lease_ids(None)) if lease)
         driver.observers.append(metrics.observe)
         driver.lag_observers.append(metrics.loop_lag)
-        driver.pause_observers += [metrics.paused, _tell_pause]
+        driver.pause_observers.append(metrics.paused)
         self._journal.written, self._journal.failed = metrics.store_written, metrics.store_failed
         return metrics
 
@@ -379,8 +387,11 @@ def _tell_start(chronicle: Chronicle, restarted: Restarted) -> None:
         chronicle.act(What.OVERRIDE_OVER, (resource,), "its time was over before the start")
 
 
-def _tell_pause(length: Nanos) -> None:
-    _log.info("did not run for %s; all leases end as much later", span(length))
+def _tell_pause(chronicle: Chronicle, length: Nanos) -> None:
+    told = f"did not run for {span(length)}; all leases end as much later"
+    _log.info("%s", told)
+    if not chronicle.over:
+        chronicle.act(What.FROZEN, detail=told)
 
 
 def _are(number: int, noun: str) -> str:
