@@ -177,6 +177,7 @@ proto: .venv/dev.stamp
 
 dashboards: .venv/dev.stamp
 	@$(py) -m deploy.monitoring.dashboards
+	@$(py) -m deploy.kubernetes
 
 # Newest versions that pyproject.toml allows, tried in a throw-away environment; `make test` then judges them.
 constraints: | $(py)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import governor.http
 import governor.rpc
-from governor import __version__, descriptors, garbage, logs, operators, signals
+from governor import __version__, announcing, descriptors, garbage, logs, operators, signals
 from governor.audit import Audit, AuditFileError
 from governor.chronicle import Chronicle, What
 from governor.clock import LoopClock, unix_nanos
@@ -37,11 +37,11 @@ from governor.lock import BindError, FolderLock
 from governor.metrics import Metrics
 from governor.notify import Notifier
 from governor.process import boot
-from governor.reload import Reloader, changes
+from governor.reload import Reloader
 from governor.restart import Restarted, RestartError, go_on
 from governor.store import Store, StoreError
 from governor.watching import Watcher
-from governor.wording import count, counted, span
+from governor.wording import are, span
 
 if TYPE_CHECKING:
     from governor.sessions import Sessions
@@ -129,7 +129,7 @@ class Daemon:
             # Whatever cannot be had from here on: what the folder is locked for has ended before the lock has.
             stack.push_async_callback(self._put_down)
             metrics = self._begin_to_count(driver)
-            driver.pause_observers.append(partial(_tell_pause, chronicle))
+            driver.pause_observers.append(partial(announcing.frozen, chronicle))
             self._begin_audit(chronicle)
             self._reloader = Reloader(driver, metrics, self._notifier, config, self._path, os.environ)
             self._reloader.observers.append(chronicle.reloaded)
@@ -168,10 +168,10 @@ class Daemon:
             driver.reserve_ids(await self._journal.reserve())
             fence.retire()
             driver.observers.append(self._watch_ids)
-            self._announce(server, http)
+            announcing.serving(config, self._state, server, http)
             self._announce_restart(restarted)
             self._begin_to_serve(server)
-            _tell_start(chronicle, restarted)
+            announcing.started(chronicle, restarted)
             garbage.settle()
             await self._stop.wait()
             self._ready = False
@@ -239,40 +239,14 @@ class Daemon:
         return driver, restarted
 
     def _announce_restart(self, restarted: Restarted) -> None:
-        if not self._remembered:
-            return
-        _log.info(
-            "remembered from %s: %s held%s",
-            self._remembered,
-            _are(restarted.leases, "lease"),
-            f", {restarted.graced} of them {span(restarted.grace)} longer" if restarted.graced else "",
-        )
-        if told := changes(restarted.change):
-            _log.info("config since then: %s", ", ".join(told))
-        for problem in restarted.kept:
-            _log.error("config: %s; until then it stays as it was, and a reload tries again", problem)
-        if restarted.kept:
-            self._reloader.refused_at_start(restarted.kept)
+        if self._remembered:
+            announcing.remembered(self._remembered, restarted)
+            if restarted.kept:
+                self._reloader.refused_at_start(restarted.kept)
 
     def _store_changed(self) -> None:
         self._metrics.store_writable(not self._journal.broken)
         self._set_serving()
-
-    def _announce(self, server: governor.rpc.GrpcServer, http: str) -> None:
-        config = self._config
-        _log.info("governor %s, pid %d, state in %s", __version__, os.getpid(), self._state.absolute())
-        _log.info("config %s: %s", config.source, counted(spec.kind for spec in config.resources))
-        for warning in config.warnings:
-            _log.warning("config %s: %s", config.source, warning)
-        if server.why_not:
-            _log.warning("operators are served nowhere: %s", server.why_not)
-        for address in server.addresses:
-            _log.info("listening on %s (gRPC)", address)
-        for address in server.admin:
-            if address not in server.addresses:
-                _log.info("listening on %s (Admin)", address)
-        if http:
-            _log.info("listening on %s (status page, metrics and health)", http)
 
     def _not_ready(self) -> str | None:
         if self._ready:
@@ -309,13 +283,13 @@ class Daemon:
             self._driver.observers.append(self._stop_when_empty)
             _log.info(
                 "draining: %s held; waiting up to %s for them to end (signal again to stop at once)",
-                _are(self._driver.live_leases, "lease"),
+                are(self._driver.live_leases, "lease"),
                 span(self._reloader.config.drain_timeout),
             )
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stop_now.wait(), self._reloader.config.drain_timeout / SECOND)
         if self._driver.live_leases:
-            _log.warning("%s still held", _are(self._driver.live_leases, "lease"))
+            _log.warning("%s still held", are(self._driver.live_leases, "lease"))
 
     async def _put_down(self) -> None:
         """The last that is to be remembered; what is told of that, too."""
@@ -378,22 +352,3 @@ def _promised(config: Config) -> Nanos:
     """How much longer leases surely live if this daemon dies: clients rely on it, so the next one keeps it."""
     lasting = config.durability is not Durability.NONE and config.on_store_error is OnStoreError.REFUSE
     return config.restart_grace if lasting else 0
-
-
-def _tell_start(chronicle: Chronicle, restarted: Restarted) -> None:
-    kept = f"; {count(restarted.leases, 'lease')} of before" if restarted.leases else ""
-    chronicle.act(What.STARTED, detail=f"governor {__version__}, pid {os.getpid()}{kept}")
-    for resource in restarted.over:
-        chronicle.act(What.OVERRIDE_OVER, (resource,), "its time was over before the start")
-
-
-def _tell_pause(chronicle: Chronicle, length: Nanos) -> None:
-    told = f"did not run for {span(length)}; all leases end as much later"
-    _log.info("%s", told)
-    if not chronicle.over:
-        chronicle.act(What.FROZEN, detail=told)
-
-
-def _are(number: int, noun: str) -> str:
-    """Such as "1 lease is" or "2 leases are"."""
-    return f"{count(number, noun)} {'is' if number == 1 else 'are'}"

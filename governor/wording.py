@@ -33,6 +33,11 @@ def were(number: int, noun: str) -> str:
     return f"{count(number, noun)} {'was' if number == 1 else 'were'}"
 
 
+def are(number: int, noun: str) -> str:
+    """``1 lease is``, ``2 leases are``."""
+    return f"{count(number, noun)} {'is' if number == 1 else 'are'}"
+
+
 def counted(kinds: Iterable[str]) -> str:
     """Resources by their kinds: ``3 resources (1 pool, 2 semaphores)``."""
     numbers = Counter(kinds)

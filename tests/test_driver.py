@@ -9,14 +9,27 @@ from typing import Generic, TypeVar
 
 import pytest
 
-from governor.core.effects import Denied, Effect, Granted, LeaseEnded, LeaseState, Queued, Reconfigured
+from governor.core.effects import (
+    Denied,
+    Effect,
+    Granted,
+    LeaseEnded,
+    LeaseState,
+    OverrideOver,
+    Queued,
+    Reconfigured,
+    Steered,
+    SteerProblem,
+    SteerRefused,
+)
 from governor.core.engine import Engine
 from governor.core.events import Event
+from governor.core.kinds.pool import MemberSpec, PoolSpec
 from governor.core.kinds.rate_limit import RateLimitSpec, Window
 from governor.core.kinds.semaphore import SemaphoreSpec
 from governor.core.limit import LimitSpec
 from governor.core.resource import ResourceSpec
-from governor.core.types import MILLISECOND, SECOND, Claim, EndReason, LeaseId, Nanos, Reason, TicketId
+from governor.core.types import MILLISECOND, SECOND, Claim, EndReason, LeaseId, Nanos, Reason, Standing, TicketId
 from governor.driver import Answer, Driver
 from governor.testing.clock import FakeClock, FakeTimer
 
@@ -993,6 +1006,73 @@ class TestStart:
         assert lost == []
         assert not any(isinstance(effect, LeaseEnded) for effect in effects)
         driver.close()
+
+
+class TestOperators:
+    """What is ordered is one step of the engine, like everything else."""
+
+    async def test_whoever_waits_hears_of_an_order_in_its_step(self, rig: Idle) -> None:
+        """Refused by a drain, granted by an override or a revocation."""
+        held = await rig.held()
+        first = asyncio.ensure_future(rig.acquire(ONE))
+        second = asyncio.ensure_future(rig.acquire(ONE))
+        third = asyncio.ensure_future(rig.acquire(ONE))
+        await turn()
+
+        (result,) = rig.driver.revoke((held,))
+        assert result.state is LeaseState.REVOKED
+        lease_of(await first)
+        assert rig.driver.set_override("one", SemaphoreSpec(2), 5 * SECOND) == Steered("one", changed=True)
+        lease_of(await second)
+        assert rig.driver.set_standing("one", Standing.DRAINING) == Steered("one", changed=True)
+        assert reason_of(await third) is Reason.DRAINING
+
+    async def test_an_override_is_over_by_the_timer(self, rig: Idle) -> None:
+        """Though nobody holds anything and nobody asks."""
+        rig.driver.set_override("one", SemaphoreSpec(2), 5 * SECOND)
+        override = rig.driver.snapshot().resources[0].override
+        assert override is not None
+        assert override.until == rig.clock.time + 5 * SECOND
+
+        rig.clock.advance(5 * SECOND)
+
+        assert rig.effects[-1] == OverrideOver("one")
+        assert rig.driver.snapshot().resources[0].override is None
+
+    def test_what_operators_see_is_of_now(self, rig: Idle) -> None:
+        """By the clock of the driver."""
+        driver = rig.driver
+        assert isinstance(driver.ask(SLOW), Granted)
+        queued = driver.ask(SLOW)
+        assert isinstance(queued, Queued)
+        lease = lease_of(at_once(rig.acquire(FOUR)))
+
+        assert driver.lease_ids(None) == driver.lease_ids("four") == [lease]
+        seen = driver.lease(lease)
+        assert seen is not None
+        assert seen.deadline == rig.clock.time + LEASE
+        assert driver.waiting(None) == driver.waiting("slow") == [queued.ticket]
+        waiter = driver.waiter(queued.ticket)
+        assert waiter is not None
+        assert waiter.claims == SLOW
+        assert driver.windows("slow")[0].next_at == rig.clock.time + SECOND
+        assert driver.members("slow") == ()
+        declared = driver.declared("slow")
+        assert declared is not None
+        assert [each.what for each in driver.differences((declared,))] == ["removed", "removed"]
+
+    def test_members_are_steered(self) -> None:
+        """By length of time, or until further notice."""
+        clock = FakeClock()
+        driver = Driver(Engine(), clock)
+        driver.reconfigure((spec("db", PoolSpec((MemberSpec("a"),))),))
+
+        assert driver.quarantine("db", "a", 5 * SECOND) == Steered("db", changed=True, members=("a",))
+        assert driver.members("db")[0].until == clock.time + 5 * SECOND
+        assert driver.quarantine("db", "a") == Steered("db", changed=True, members=("a",))
+        assert driver.readmit("db", "a") == Steered("db", changed=True, members=("a",))
+        assert driver.recycle("db") == Steered("db", changed=True, members=("a",))
+        assert driver.recycle("db", "b") == SteerRefused("db", SteerProblem.UNKNOWN_MEMBER)
 
 
 # --- asks that are alike ----------------------------------------------------------------------------------------

@@ -9,17 +9,18 @@ from pathlib import Path
 import pytest
 
 from governor import changes, journal
-from governor.core.effects import Granted
+from governor.core.effects import Granted, Steered, SteerProblem, SteerRefused
 from governor.core.engine import Engine
 from governor.core.kinds.pool import MemberSpec, PoolSpec
 from governor.core.kinds.rate_limit import RateLimitSpec, Window
 from governor.core.kinds.semaphore import SemaphoreSpec
 from governor.core.limit import LimitSpec
-from governor.core.resource import ResourceSpec
-from governor.core.types import SECOND, Claim, LeaseId, Nanos, Outcome, Reason
+from governor.core.resource import Override, ResourceSpec
+from governor.core.types import SECOND, Claim, LeaseId, Nanos, Outcome, Reason, Standing
 from governor.driver import Driver
 from governor.durability import Durability, OnStoreError
 from governor.journal import BLOCK, HIGHEST, Journal
+from governor.process import boot
 from governor.restart import Restarted, go_on
 from governor.store import Batch, Store, Stored, StoreError
 from governor.testing.clock import FakeClock
@@ -104,7 +105,9 @@ class Failing(Store):
 
 
 class Rig:
-    """One run of a daemon, as far as it concerns the state."""
+    """One run of a daemon, as far as it concerns the state. ``boot``: of the machine that it is on."""
+
+    boot = "another"
 
     def __init__(self, folder: Path, clock: FakeClock, durability: Durability, on_error: OnStoreError) -> None:
         self.clock = clock
@@ -113,7 +116,7 @@ class Rig:
         self.driver = Driver(Engine(first_id=stored.reserved + 1), clock)
         self.journal = Journal(self.driver, self.store, clock, durability, on_error)
         self.journal.begin(stored, stored.reserved)
-        self.restarted: Restarted = go_on(self.driver, stored, SPECS, GRACE, clock.time, "boot")
+        self.restarted: Restarted = go_on(self.driver, stored, SPECS, GRACE, clock.time, self.boot)
         self.store.restart(self.restarted.stamp, clock.time, GRACE, self.restarted.resources_by)
 
     def ask(self, name: str, request_id: str = "") -> Granted | Reason | None:
@@ -322,6 +325,85 @@ async def test_a_restart_brings_everything_back(runs: Runs) -> None:
     db = again.driver.snapshot().resources[2]
     assert db.members is not None
     assert (db.members.free, db.members.quarantined) == (1, 1)
+
+
+async def test_what_operators_say_is_on_record_when_they_are_told(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And holds for the next daemon; an override ends when it would have, or with the start if that is over by then."""
+    monkeypatch.setattr(Rig, "boot", boot())
+    rig = await runs.start()
+    lease, driver = rig.take("db"), rig.driver
+    limit = SemaphoreSpec(5)
+    driver.set_standing("api", Standing.DRAINING)
+    driver.set_override("one", limit, 100 * SECOND)
+    driver.set_override("many", limit, 10 * SECOND)
+    driver.recycle("db", "a")
+    driver.quarantine("db", "b")
+    assert await rig.commit()
+    until = rig.clock.time + 100 * SECOND
+    kept = {each.spec.name: (each.standing, each.override) for each in rig.on_record().resources}
+    assert kept["api"] == (Standing.DRAINING, None)
+    assert kept["one"] == (Standing.OPEN, Override(limit, until))
+
+    rig.clock.time += 60 * SECOND
+    rig = await runs.start()
+
+    shown = {each.name: each for each in rig.driver.snapshot().resources}
+    assert shown["api"].standing is Standing.DRAINING
+    assert shown["one"].override == Override(limit, until)
+    assert (shown["many"].override, shown["many"].capacity) == (None, None)
+    assert [(m.id, m.until, m.by_operator) for m in rig.driver.members("db")] == [("a", None, False), ("b", None, True)]
+    assert rig.ask("api") is Reason.DRAINING
+    rig.driver.release((lease,))
+    granted = rig.ask("db")
+    assert isinstance(granted, Granted)
+    assert granted.grants[0].members[0].generation == 2
+
+    rig.clock.advance(40 * SECOND)
+    await asyncio.sleep(0)
+    stored = {each.spec.name: each for each in rig.on_record().resources}
+    assert stored["one"].override is None
+
+
+async def test_while_the_machine_was_off_no_override_went_on(runs: Runs) -> None:
+    """Nobody knows for how long that was."""
+    rig = await runs.start()
+    rig.driver.set_override("one", SemaphoreSpec(5), 10 * SECOND)
+    assert await rig.commit()
+    rig.clock.time += 60 * SECOND
+
+    rig = await runs.start()
+
+    assert rig.driver.snapshot().resources[0].override == Override(SemaphoreSpec(5), rig.clock.time + 10 * SECOND)
+
+
+async def test_what_was_said_twice_is_written_once_more_and_is_the_same(runs: Runs) -> None:
+    """Nothing is lost by it."""
+    rig = await runs.start()
+    assert rig.driver.set_standing("one", Standing.PAUSED) == Steered("one", changed=True)
+    assert rig.driver.set_standing("one", Standing.PAUSED) == Steered("one", changed=False)
+    assert rig.driver.set_override("db", SemaphoreSpec(1), SECOND) == SteerRefused("db", SteerProblem.POOL)
+    assert await rig.commit()
+
+    assert {each.spec.name: each.standing for each in rig.on_record().resources} == {
+        "one": Standing.PAUSED,
+        "many": Standing.OPEN,
+        "db": Standing.OPEN,
+        "api": Standing.OPEN,
+    }
+
+
+async def test_an_order_that_cannot_be_written_is_written_later(runs: Runs) -> None:
+    """It is obeyed meanwhile."""
+    rig = await runs.start()
+    rig.store.full = True
+    rig.driver.set_standing("one", Standing.PAUSED)
+    assert not await rig.commit()
+    assert rig.driver.snapshot().resources[0].standing is Standing.PAUSED
+
+    rig.store.full = False
+    await until(lambda: not rig.journal.broken)
+
+    assert rig.on_record().resources[0].standing is Standing.PAUSED
 
 
 async def test_a_dead_holder_loses_its_permit_however_often_the_daemon_dies(runs: Runs) -> None:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from governor.cli import entries
-from governor.cli.marks import marks
+from governor.cli.lengths import seconds
+from governor.cli.marks import beside_declared, marks
 from governor.cli.output import folded
 from governor.cli.table import Column, arrange
-from governor.wording import SECOND, count, printable, span
+from governor.wording import count, printable, span
 
 if TYPE_CHECKING:
     from governor.v1.admin_pb2 import GetResourceResponse, LeaseState, MemberState, WaiterState, WindowState
@@ -38,12 +39,8 @@ def lines(about: About, *, width: int | None) -> Iterator[str]:
     yield f"{printable(resource.name)}: {printable(resource.kind)}, {', '.join(marks(resource)) or 'open'}"
     yield f"  {numbers(resource)}"
     if resource.HasField("override"):
-        set_to, declared = resource.override.settings, resource.override.declared
         left = span(resource.override.remaining.ToNanoseconds())
-        changes = ", ".join(
-            f"{name} {value} (the config says {declared.get(name, '-')})" for name, value in set_to.items()
-        )
-        yield printable(f"  override: {changes}, for {left} yet")
+        yield f"  override: {beside_declared(resource.override)}, for {left} yet"
     settings = printable(", ".join(f"{name}: {value}" for name, value in sorted(about.answer.settings.items())))
     if settings:
         yield from folded(f"  in force: {settings}", width)
@@ -111,7 +108,7 @@ def member_record(member: "MemberState") -> dict[str, object]:
         "lent": member.lent,
         "lendings": member.lendings,
         "failures": member.failures,
-        "quarantined_for_seconds": member.quarantined_for.ToNanoseconds() / SECOND if limited else None,
+        "quarantined_for_seconds": seconds(member.quarantined_for) if limited else None,
         "by_operator": member.by_operator,
     }
 
@@ -122,7 +119,7 @@ def window_record(window: "WindowState") -> dict[str, object]:
         "rate": window.rate,
         "burst": window.burst,
         "available": window.available,
-        "next_seconds": window.next.ToNanoseconds() / SECOND if window.HasField("next") else None,
+        "next_seconds": seconds(window.next) if window.HasField("next") else None,
     }
 
 

@@ -7,6 +7,7 @@ import click
 
 from governor.cli import claims, complete
 from governor.cli.exits import CommandError
+from governor.cli.lengths import seconds
 from governor.cli.options import (
     DURATION,
     LEASE,
@@ -24,8 +25,6 @@ from governor.wording import SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from google.protobuf.duration_pb2 import Duration
 
     from governor.cli.connection import Connection
     from governor.client import Lease as Borrowed
@@ -153,7 +152,7 @@ def _in_sight(daemon: "Connection", request: "AcquireRequest", tell: "Callable[[
                 lease = gov.acquire(
                     {claim.resource: claim.permits for claim in request.claims},
                     wait=None if wait is None else wait / SECOND,
-                    lease=_seconds(request.lease) if request.HasField("lease") else None,
+                    lease=seconds(request.lease) if request.HasField("lease") else None,
                     on_queued=on_queued,
                 )
         except GovernorError as error:
@@ -179,7 +178,3 @@ def _as_in_one_call(daemon: "Connection", lease: "Borrowed") -> "Lease":
     if lease.waited:
         answer.waited.FromNanoseconds(round(lease.waited * SECOND))
     return answer
-
-
-def _seconds(length: "Duration") -> float:
-    return length.ToNanoseconds() / SECOND

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 # What its limit is called in the YAML: whoever reads "orders-db 10 -> 4" knows.
 _LIMITS: Final = frozenset({"permits", "size", "capacity"})
-MAX_BYTES: Final = 1 << 20
 # Of one message.
 _PART: Final = 128 << 10
 
@@ -134,6 +133,8 @@ def _change(change: "SettingChange") -> str:
 
 def _read(file: Path) -> tuple[str, bytes]:
     """What to call it, and all of it; raises CommandError."""
+    from governor.config.document import MAX_BYTES
+
     if str(file) == "-":
         with open(0, "rb", closefd=False) as stdin:
             name, yaml = "<stdin>", stdin.read(MAX_BYTES + 1)

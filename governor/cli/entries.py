@@ -5,8 +5,9 @@ It knows words and units. It must never know who asked for them, or where they a
 
 from typing import TYPE_CHECKING
 
+from governor.cli.lengths import seconds
 from governor.cli.table import Column
-from governor.wording import SECOND, printable, span
+from governor.wording import printable, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -89,10 +90,10 @@ def lease_record(lease: "LeaseState") -> dict[str, object]:
             }
             for grant in lease.grants
         ],
-        "age_seconds": _seconds(lease.age),
-        "remaining_seconds": _seconds(lease.remaining) if lease.HasField("remaining") else None,
+        "age_seconds": seconds(lease.age),
+        "remaining_seconds": seconds(lease.remaining) if lease.HasField("remaining") else None,
         "renewals": lease.renewals,
-        "waited_seconds": _seconds(lease.waited),
+        "waited_seconds": seconds(lease.waited),
         "orphaned": lease.orphaned,
     }
 
@@ -107,9 +108,9 @@ def waiter_record(waiter: "WaiterState") -> dict[str, object]:
         "host": waiter.host or None,
         "labels": dict(waiter.labels),
         "claims": [{"resource": claim.resource, "key": claim.key, "permits": claim.permits} for claim in waiter.claims],
-        "waited_seconds": _seconds(waiter.waited),
-        "remaining_seconds": _seconds(waiter.remaining) if waiter.HasField("remaining") else None,
-        "expected_seconds": _seconds(waiter.expected) if waiter.HasField("expected") else None,
+        "waited_seconds": seconds(waiter.waited),
+        "remaining_seconds": seconds(waiter.remaining) if waiter.HasField("remaining") else None,
+        "expected_seconds": seconds(waiter.expected) if waiter.HasField("expected") else None,
         "calls": waiter.tickets,
     }
 
@@ -123,7 +124,7 @@ def session_record(session: "SessionState") -> dict[str, object]:
         "host": session.host or None,
         "labels": dict(session.labels),
         "connected": session.connected,
-        "since_seconds": _seconds(session.since),
+        "since_seconds": seconds(session.since),
         "leases": session.leases,
         "waiters": session.waiters,
     }
@@ -159,7 +160,3 @@ def _length(message: "LeaseState | WaiterState", field: str) -> str:
         return "-"
     length: Duration = getattr(message, field)
     return span(length.ToNanoseconds())
-
-
-def _seconds(length: "Duration") -> float:
-    return length.ToNanoseconds() / SECOND

@@ -8,11 +8,10 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from governor.cli.entries import claims
-from governor.wording import SECOND, count, printable, span
+from governor.cli.lengths import seconds
+from governor.wording import count, printable, span
 
 if TYPE_CHECKING:
-    from google.protobuf.duration_pb2 import Duration
-
     from governor.v1.admin_pb2 import Event
 
 # The longest is "reload_refused", and rare.
@@ -69,14 +68,10 @@ def record(event: "Event") -> dict[str, object]:
         "lease": event.lease_id or None,
         "claims": [{"resource": each.resource, "key": each.key, "permits": each.permits} for each in event.claims],
         "reason": event.reason or None,
-        "waited_seconds": _seconds(event.waited) if event.HasField("waited") else None,
-        "held_seconds": _seconds(event.held) if event.HasField("held") else None,
-        "remaining_seconds": _seconds(event.remaining) if event.HasField("remaining") else None,
+        "waited_seconds": seconds(event.waited) if event.HasField("waited") else None,
+        "held_seconds": seconds(event.held) if event.HasField("held") else None,
+        "remaining_seconds": seconds(event.remaining) if event.HasField("remaining") else None,
         "detail": event.detail or None,
         "actor": event.actor or None,
         "missed": event.missed or None,
     }
-
-
-def _seconds(length: "Duration") -> float:
-    return length.ToNanoseconds() / SECOND

@@ -6,7 +6,8 @@ It knows words. It must never know how the lease was had.
 import shlex
 from typing import TYPE_CHECKING
 
-from governor.wording import SECOND, count, printable, span
+from governor.cli.lengths import seconds
+from governor.wording import count, printable, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,11 +35,11 @@ def lines(lease: "Lease", where: "Where") -> "Iterator[str]":
 
 def record(lease: "Lease") -> dict[str, object]:
     """For programs."""
-    remaining = lease.remaining.ToNanoseconds() / SECOND if lease.HasField("remaining") else None
+    remaining = seconds(lease.remaining) if lease.HasField("remaining") else None
     return {
         "lease": lease.id,
         "remaining_seconds": remaining,
-        "waited_seconds": lease.waited.ToNanoseconds() / SECOND,
+        "waited_seconds": seconds(lease.waited),
         "grants": [_grant(grant) for grant in lease.grants],
     }
 

@@ -11,7 +11,7 @@ from governor.cli.exits import CommandError, Exit
 if TYPE_CHECKING:
     from governor.cli.options import Settings
 
-# Set by the scripts of `governor completion`.
+# Set by the scripts of `governor completion`; it says which shell asks, and for what.
 COMPLETION: Final = "_GOVERNOR_COMPLETE"
 
 

@@ -30,6 +30,15 @@ def marks(resource: "Resource") -> list[str]:
     return marks
 
 
+def beside_declared(each: "Override") -> str:
+    """What it sets, and what it stands in the place of: ``permits 12 (the config says 8)``."""
+    words = (
+        f"{name} {value} (the config says {each.declared.get(name, 'nothing')})"
+        for name, value in sorted(each.settings.items())
+    )
+    return printable(", ".join(words))
+
+
 def override(each: "Override") -> str:
     """What it sets: ``permits=12``."""
     return printable(" ".join(f"{name}={value}" for name, value in sorted(each.settings.items())))

@@ -59,6 +59,7 @@ def override(
         raise click.UsageError(f"{twice} is set twice")
     from governor.cli import hints
     from governor.cli.admin import reached
+    from governor.cli.marks import beside_declared
     from governor.cli.status import override_record, record
     from governor.v1.admin_pb2 import ClearOverrideRequest, SetOverrideRequest
 
@@ -74,15 +75,10 @@ def override(
         say_json({"resource": record(resource), "override": override_record(resource), "changed": answer.changed})
     elif resource.HasField("override"):
         left = span(resource.override.remaining.ToNanoseconds())
-        declared = resource.override.declared
-        words = ", ".join(
-            f"{key} is {value} (the config says {declared.get(key, 'nothing')})"
-            for key, value in resource.override.settings.items()
-        )
         over = (
             f"; {resource.over_limit} lent beyond it must return before the next grant" if resource.over_limit else ""
         )
-        say([printable(f"{name}: {words} for {left}{over}")])
+        say([f"{printable(name)}: {beside_declared(resource.override)} for {left}{over}"])
     else:
         already = "" if answer.changed else " already"
         say([printable(f"{name}: as the config declares it{already}")])

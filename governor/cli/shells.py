@@ -15,6 +15,8 @@ from click.shell_completion import (
     split_arg_string,
 )
 
+from governor.cli.main import COMPLETION
+
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
@@ -22,8 +24,6 @@ if TYPE_CHECKING:
 
     from governor.cli.options import Settings
 
-# Set by the scripts; it says which shell asks, and for what.
-VARIABLE: Final = "_GOVERNOR_COMPLETE"
 SHELLS: Final = ("bash", "zsh", "fish")
 
 _BASH: Final = """\
@@ -79,7 +79,7 @@ def script(shell: str) -> str:
 
     kind = get_completion_class(shell)
     assert kind is not None
-    return kind(governor, {}, "governor", VARIABLE).source()
+    return kind(governor, {}, "governor", COMPLETION).source()
 
 
 def answer(instruction: str, settings: "Settings") -> int:
@@ -87,4 +87,4 @@ def answer(instruction: str, settings: "Settings") -> int:
     from governor.cli.commands import governor
 
     context: MutableMapping[str, object] = {"obj": settings}
-    return shell_complete(governor, context, "governor", VARIABLE, instruction)
+    return shell_complete(governor, context, "governor", COMPLETION, instruction)

@@ -6,17 +6,17 @@ import click
 
 from governor.cli import complete
 from governor.cli.exits import CommandError, Exit
+from governor.cli.lengths import seconds
 from governor.cli.names import meant
 from governor.cli.options import NAME, Settings, address_option, examples, output_option, with_settings
 from governor.cli.output import say, say_json, terminal_width
-from governor.wording import SECOND, printable, span
+from governor.wording import printable, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from governor.v1.governor_pb2 import ListResourcesResponse, Resource
 
-HEADER: Final = ("NAME", "KIND", "CAPACITY", "IN USE", "AVAILABLE", "WAITERS", "OLDEST", "LEASES")
 # How many names are told to whoever has named one that is not there.
 _SHOWN: Final = 8
 
@@ -74,12 +74,20 @@ def _table(resources: "Sequence[Resource]") -> "Iterator[str]":
         yield "no resources: the daemon's config declares none"
         return
     from governor.cli.marks import marks
-    from governor.cli.table import lay_out
+    from governor.cli.table import Column, arrange
 
-    rows = [_row(resource) for resource in resources]
-    notes = [", ".join(marks(resource)) for resource in resources]
-    left = {HEADER.index("NAME"), HEADER.index("KIND")}
-    head, *rest = lay_out(HEADER, rows, left=left, width=terminal_width(), notes=notes)
+    columns = (
+        Column("NAME", [printable(each.name) for each in resources], left=True, whole=True),
+        Column("KIND", [printable(each.kind) for each in resources], left=True),
+        Column("CAPACITY", [str(each.capacity) if each.HasField("capacity") else "unlimited" for each in resources]),
+        Column("IN USE", [str(each.in_use) for each in resources]),
+        Column("AVAILABLE", [str(each.available) if each.HasField("available") else "unlimited" for each in resources]),
+        Column("WAITERS", [str(each.waiters) for each in resources]),
+        Column("OLDEST", [_oldest(each) for each in resources]),
+        Column("LEASES", [str(each.leases) for each in resources]),
+        Column("NOTE", [", ".join(marks(each)) for each in resources], left=True, sparse=True, below=True),
+    )
+    head, *rest = arrange(columns, width=terminal_width())
     yield click.style(head, bold=True)
     yield from rest
 
@@ -113,22 +121,13 @@ def _known(names: "Sequence[str]") -> str:
     return f"; there are {', '.join(map(printable, names[:_SHOWN]))}{more}"
 
 
-def _row(resource: "Resource") -> tuple[str, ...]:
-    return (
-        printable(resource.name),
-        printable(resource.kind),
-        str(resource.capacity) if resource.HasField("capacity") else "unlimited",
-        str(resource.in_use),
-        str(resource.available) if resource.HasField("available") else "unlimited",
-        str(resource.waiters),
-        span(resource.oldest_wait.ToNanoseconds()) if resource.HasField("oldest_wait") else "-",
-        str(resource.leases),
-    )
+def _oldest(resource: "Resource") -> str:
+    return span(resource.oldest_wait.ToNanoseconds()) if resource.HasField("oldest_wait") else "-"
 
 
 def record(resource: "Resource") -> dict[str, object]:
     """A resource for programs."""
-    oldest = resource.oldest_wait.ToNanoseconds() / SECOND if resource.HasField("oldest_wait") else None
+    oldest = seconds(resource.oldest_wait) if resource.HasField("oldest_wait") else None
     return {
         "name": resource.name,
         "kind": resource.kind,
@@ -145,8 +144,8 @@ def record(resource: "Resource") -> dict[str, object]:
         "override": override_record(resource),
         "members": _members(resource),
         "max_waiters": resource.max_waiters,
-        "max_wait_seconds": resource.max_wait.ToNanoseconds() / SECOND,
-        "lease_seconds": resource.lease.ToNanoseconds() / SECOND,
+        "max_wait_seconds": seconds(resource.max_wait),
+        "lease_seconds": seconds(resource.lease),
     }
 
 
@@ -157,7 +156,7 @@ def override_record(resource: "Resource") -> dict[str, object] | None:
     return {
         "settings": dict(resource.override.settings),
         "declared": dict(resource.override.declared),
-        "remaining_seconds": resource.override.remaining.ToNanoseconds() / SECOND,
+        "remaining_seconds": seconds(resource.override.remaining),
     }
 
 

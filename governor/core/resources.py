@@ -129,7 +129,8 @@ class Resources:
 
     def _fade(self, gone: list[Resource], now: Nanos) -> None:
         """Remember these until what they have spent is back; of too many, those for which that takes longest."""
-        self._fading.update({resource.spec.name: resource for resource in gone})
+        # What has nothing to remember must not take the place of a rate limit that had the name before it.
+        self._fading.update({each.spec.name: each for each in gone if each.limit.matters_until(now) > now})
         until = {name: resource.limit.matters_until(now) for name, resource in self._fading.items()}
         names = sorted([name for name, at in until.items() if at > now], key=lambda name: until[name])
         self._fading = {name: self._fading[name] for name in names[-MAX_FADING:]}

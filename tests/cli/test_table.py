@@ -1,18 +1,30 @@
 """Aligned columns."""
 
+from collections.abc import Sequence
+
 import pytest
 from rich.cells import cell_len
 
-from governor.cli.table import Column, arrange, lay_out
+from governor.cli.table import Column, arrange
 
-HEADER = ("NAME", "KIND", "IN USE")
+
+def table(rows: Sequence[tuple[str, str, str]], width: int | None, notes: Sequence[str] = ()) -> list[str]:
+    """The lines of one whose names are never cut, as of `governor status`."""
+    names, kinds, numbers = zip(*rows, strict=True)
+    columns = (
+        Column("NAME", names, left=True, whole=True),
+        Column("KIND", kinds, left=True),
+        Column("IN USE", numbers),
+        Column("NOTE", notes or [""] * len(rows), left=True, sparse=True, below=True),
+    )
+    return list(arrange(columns, width=width))
 
 
 def test_columns_align_by_what_they_hold() -> None:
     """Texts to the left, numbers to the right, and a wide character counts as two."""
     rows = [("thumbnails", "semaphore", "8"), ("資源", "pool", "1000")]
 
-    assert list(lay_out(HEADER, rows, left={0, 1}, width=None)) == [
+    assert table(rows, None) == [
         "NAME        KIND       IN USE",
         "thumbnails  semaphore       8",
         "資源        pool         1000",
@@ -23,7 +35,7 @@ def test_a_long_name_has_a_line_of_its_own_on_a_terminal() -> None:
     """The other names stay in their column, which is as wide as the widest name that fits."""
     rows = [("a" * 30, "semaphore", "1"), ("short", "pool", "2")]
 
-    assert list(lay_out(HEADER, rows, left={0, 1}, width=40)) == [
+    assert table(rows, 40) == [
         "NAME   KIND       IN USE",
         "a" * 30,
         "       semaphore       1",
@@ -34,7 +46,7 @@ def test_a_long_name_has_a_line_of_its_own_on_a_terminal() -> None:
 def test_without_a_terminal_a_row_is_a_line() -> None:
     """However long the name is: who greps for it finds its numbers."""
     rows = [("a" * 200, "semaphore", "1"), ("short", "pool", "2")]
-    lines = list(lay_out(HEADER, rows, left={0, 1}, width=None))
+    lines = table(rows, None)
 
     assert len(lines) == 3
     assert lines[1] == "a" * 200 + "  semaphore       1"
@@ -44,7 +56,7 @@ def test_a_terminal_too_narrow_for_anything_still_shows_all() -> None:
     """Nothing is cut away."""
     rows = [("thumbnails", "semaphore", "8")]
 
-    assert list(lay_out(HEADER, rows, left={0, 1}, width=10)) == [
+    assert table(rows, 10) == [
         "NAME  KIND       IN USE",
         "thumbnails",
         "      semaphore       8",
@@ -54,15 +66,15 @@ def test_a_terminal_too_narrow_for_anything_still_shows_all() -> None:
 def test_notes_stand_behind_the_rows_or_below_them() -> None:
     """On a terminal that is too narrow for the longest, each row that has one is followed by it."""
     rows = [("thumbnails", "semaphore", "8"), ("orders-db", "pool", "10")]
-    wide = lay_out(HEADER, rows, left={0, 1}, width=80, notes=["", "paused"])
-    narrow = lay_out(HEADER, rows, left={0, 1}, width=30, notes=["", "paused, 2 over limit"])
+    wide = table(rows, 80, ["", "paused"])
+    narrow = table(rows, 30, ["", "paused, 2 over limit"])
 
-    assert list(wide) == [
+    assert wide == [
         "NAME        KIND       IN USE  NOTE",
         "thumbnails  semaphore       8",
         "orders-db   pool           10  paused",
     ]
-    assert list(narrow) == [
+    assert narrow == [
         "NAME        KIND       IN USE",
         "thumbnails  semaphore       8",
         "orders-db   pool           10",

@@ -5,6 +5,7 @@ It knows how a shell must drive the engine. It must never know what the engine s
 
 from typing import Final
 
+from governor.core.differences import Difference
 from governor.core.effects import (
     Denied,
     Effect,
@@ -15,6 +16,9 @@ from governor.core.effects import (
     ReconfigureRefused,
     Released,
     Renewed,
+    Revoked,
+    Steered,
+    SteerRefused,
 )
 from governor.core.engine import AT_ONCE, Engine
 from governor.core.events import (
@@ -28,6 +32,8 @@ from governor.core.events import (
     Release,
     Renew,
     ReserveIds,
+    Revoke,
+    Steer,
     Wake,
 )
 from governor.core.resource import ResourceSpec
@@ -144,6 +150,20 @@ class Play:
         """Declare what there is from now on."""
         kinds = (Reconfigured, ReconfigureRefused)
         return next(e for e in self.do(Reconfigure(resources)) if isinstance(e, kinds))
+
+    def revoke(self, *leases: LeaseId) -> tuple[LeaseResult, ...]:
+        """End leases, whoever holds them."""
+        return next(e.results for e in self.do(Revoke(leases)) if isinstance(e, Revoked))
+
+    def steer(self, order: Steer) -> Steered | SteerRefused:
+        """An operator says something of a resource; the answer is the first thing that happens."""
+        answer = self.do(order)[0]
+        assert isinstance(answer, (Steered, SteerRefused))
+        return answer
+
+    def differences(self, *resources: ResourceSpec) -> dict[str, Difference]:
+        """What to declare these would change, by name."""
+        return {each.resource: each for each in self.engine.differences(resources, now=self.now)}
 
     def drain(self) -> list[Effect]:
         """Refuse everybody from now on."""

@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 
+from governor.core.events import Acquire, Quarantine, SetOverride
+from governor.core.kinds.pool import MemberSpec
 from governor.core.kinds.rate_limit import RateLimitSpec
 from governor.core.kinds.semaphore import SemaphoreSpec
-from governor.core.snapshot import Held, Peak
-from governor.core.types import SECOND, Grant, LeaseId, TicketId
-from tests.core.declared import declared, rate_limit, semaphore
+from governor.core.snapshot import Held, LeaseView, MemberState, Peak, WaiterView, WindowView
+from governor.core.types import SECOND, Claim, Grant, LeaseId, Outcome, TicketId
+from tests.core.declared import declared, pool, rate_limit, semaphore
 from tests.core.play import Play
 
 
@@ -230,3 +232,126 @@ class TestPeaks:
 
         assert play.engine.peaks() == [Peak("api", 17, 0, 0, 0)]
         assert play.engine.peaks() == [Peak("api", 0, 0, 0, 0)]
+
+
+def test_an_operator_sees_a_lease_as_it_is() -> None:
+    """With how often it was renewed, and whether its holder is there; what has ended is not seen."""
+    play = Play(semaphore("db", 2, lease=10 * SECOND))
+    play.do(Acquire(TicketId(7), (Claim("db", 2),), "ann", request_id="r", labels=(("task", "x"),)))
+    lease = LeaseId(1)
+    seen = LeaseView(
+        id=lease,
+        client="ann",
+        labels=(("task", "x"),),
+        grants=(Grant("db", 2),),
+        granted_at=0,
+        deadline=10 * SECOND,
+        waited=0,
+        renewals=0,
+        orphaned=False,
+        request_id="r",
+    )
+    assert play.engine.lease(lease) == seen
+
+    play.at(SECOND)
+    play.renew(lease)
+    play.renew(lease)
+    play.disconnect(lease)
+
+    assert play.engine.lease(lease) == replace(seen, deadline=3 * SECOND, renewals=2, orphaned=True)
+    play.revoke(lease)
+    assert play.engine.lease(lease) is None
+
+
+def test_leases_are_listed_by_what_they_lend() -> None:
+    """What was only spent of a rate limit lends nothing of it; of what there is not, nothing is lent."""
+    play = Play(semaphore("db", 9), semaphore("disk", 9), semaphore("idle", 1), rate_limit("api", (9, SECOND, 9)))
+    play.ask("db")
+    play.ask("disk", "api")
+    play.ask("disk", "db")
+    play.ask("api")
+
+    ids = play.engine.lease_ids
+    assert (ids(None), ids("db"), ids("disk")) == ([1, 2, 3], [1, 3], [2, 3])
+    assert (ids("api"), ids("idle"), ids("nowhere")) == ([], [], [])
+
+
+def test_waiters_are_listed_by_place() -> None:
+    """One ticket of each; behind it all that share the place, and until when the most patient of them waits."""
+    play = Play(semaphore("db", 1), semaphore("disk", 1))
+    play.ask("db", "disk")
+    first = play.ask("db", client="ann", request_id="r", wait=5 * SECOND)
+    other = play.ask("disk", client="ben")
+    play.at(SECOND)
+    again = play.ask("db", client="ann", request_id="r", wait=9 * SECOND)
+
+    waiting, waiter = play.engine.waiting, play.engine.waiter
+    assert (waiting(None), waiting("db"), waiting("disk"), waiting("nowhere")) == ([first, other], [first], [other], [])
+    seen = WaiterView("ann", (), (Claim("db", 1),), 0, 10 * SECOND, (first, again), "r")
+    assert waiter(first) == waiter(again) == seen
+    play.abandon(first)
+    assert waiting("db") == [again]
+    assert waiter(first) is None
+    assert waiter(TicketId(1)) is None  # it has a lease
+
+
+def test_each_member_is_shown_with_all_that_it_has_been_through() -> None:
+    """Free, lent, kept out and for how long, or removed; in the declared order."""
+    play = Play(pool("conn", [MemberSpec("a", (("host", "a1"),)), "b", "c", "d"]), semaphore("db", 1))
+    a, b = (play.lease(play.ask("conn")) for _ in range(2))
+    play.release(a, outcome=Outcome.BROKEN)
+    play.ask("conn")
+    play.do(Quarantine("conn", "d"))
+    play.reconfigure(pool("conn", [MemberSpec("a", (("host", "a1"),)), "c", "d", "e"]), semaphore("db", 1))
+
+    def shown() -> list[tuple[object, ...]]:
+        return [
+            (m.id, m.state, m.generation, m.lent, m.lendings, m.failures, m.until, m.by_operator)
+            for m in play.engine.members("conn", now=play.now)
+        ]
+
+    assert shown() == [
+        ("a", MemberState.QUARANTINED, 2, 0, 1, 1, SECOND, False),
+        ("c", MemberState.LENT, 1, 1, 1, 0, None, False),
+        ("d", MemberState.QUARANTINED, 1, 0, 0, 0, None, True),
+        ("e", MemberState.FREE, 1, 0, 0, 0, None, False),
+        ("b", MemberState.REMOVED, 1, 1, 1, 0, None, False),
+    ]
+    first = play.engine.members("conn", now=play.now)[0]
+    assert (first.attributes, first.max_leases) == ((("host", "a1"),), 1)
+    play.at(SECOND)
+    assert shown()[0] == ("a", MemberState.FREE, 2, 0, 1, 1, None, False)
+    play.release(b)
+    assert len(shown()) == 4
+    assert play.engine.members("db", now=0) == play.engine.members("nowhere", now=0) == ()
+
+
+def test_each_window_says_what_it_has_and_when_there_is_more() -> None:
+    """None when there is something now, and when there never will be."""
+    play = Play(
+        rate_limit("api", (2, SECOND, 3), (0, 60 * SECOND, 1)), rate_limit("b", (1, SECOND, 1)), semaphore("db", 1)
+    )
+    play.ask("b")
+
+    assert play.engine.windows("api", now=0) == (
+        WindowView(2, SECOND, 3, 3, None),
+        WindowView(0, 60 * SECOND, 0, 0, None),
+    )
+    assert play.engine.windows("b", now=SECOND // 4) == (WindowView(1, SECOND, 1, 0, SECOND),)
+    assert play.engine.windows("db", now=0) == play.engine.windows("nowhere", now=0) == ()
+
+
+def test_what_is_declared_is_not_what_is_in_force() -> None:
+    """While there is an override; what is declared no more is not declared, though it is there."""
+    spec = semaphore("db", 1)
+    play = Play(spec)
+    play.do(SetOverride("db", SemaphoreSpec(5), 10 * SECOND))
+    play.ask(("db", 5))
+
+    shown = play.resource("db")
+    assert (shown.declared, shown.spec) == (spec, replace(spec, limit=SemaphoreSpec(5)))
+    assert play.engine.declared("db") == spec
+    play.reconfigure(semaphore("disk", 1))
+    assert play.engine.declared("db") is None
+    assert play.engine.declared("nowhere") is None
+    assert play.resource("db").override is None

@@ -1,15 +1,27 @@
 """The machine of ``test_machine.py`` with operators who step in at any moment."""
 
+from collections import Counter
 from typing import Final
 
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from governor.core.events import Quarantine, Readmit, Recycle, Revoke, SetOverride, SetStanding
+from governor.core.effects import Denied, Granted, Reconfigured, ReconfigureRefused
+from governor.core.events import (
+    Quarantine,
+    Readmit,
+    Reconfigure,
+    Recycle,
+    Revoke,
+    SetOverride,
+    SetStanding,
+    Wake,
+)
 from governor.core.kinds.pool import PoolSpec
 from governor.core.limit import LimitSpec
+from governor.core.resource import ResourceSpec
 from governor.core.types import Claim, Nanos, Standing
-from tests.core.anything import NAMES, extremes, lengths, mostly, rate_limits, semaphores
+from tests.core.anything import NAMES, extremes, lengths, mostly, other_resources, rate_limits, semaphores
 from tests.core.test_machine import EngineMachine, many
 
 CLOSED: Final = (Standing.PAUSED, Standing.PAUSED, Standing.DRAINING)
@@ -95,6 +107,35 @@ class OperatorMachine(EngineMachine):
         else:
             self.do(Readmit(name, member))
 
+    @rule(specs=other_resources)
+    def compare_and_reconfigure(self, specs: tuple[ResourceSpec, ...]) -> None:
+        """What a comparison says that a reload would do is what it does, and the comparison itself does nothing."""
+        self.do(Wake())
+        before = self.engine.snapshot(now=self.now)
+        waiting = set(self.engine.waiting(None))
+        said = {each.resource: each for each in self.engine.differences(specs, now=self.now)}
+        assert self.engine.snapshot(now=self.now) == before
+        effects = [effect for effect in self.do(Reconfigure(specs)) if getattr(effect, "ticket", 0) in {0, *waiting}]
+
+        if any(isinstance(effect, ReconfigureRefused) for effect in effects):
+            assert any(each.problem for each in said.values())
+            return
+        changed = next(effect for effect in effects if isinstance(effect, Reconfigured))
+        assert set(said) == {*changed.added, *changed.changed, *changed.removed}
+        refused = Counter(effect.denial.resource for effect in effects if isinstance(effect, Denied))
+        granted = Counter(
+            grant.resource for effect in effects if isinstance(effect, Granted) for grant in effect.grants
+        )
+        after = {shown.name: shown for shown in self.engine.snapshot(now=self.now).resources}
+        for name, each in said.items():
+            over = 0 if each.after is None else after[name].over_limit
+            assert (each.refused, each.granted, each.over_limit, each.problem) == (
+                refused[name],
+                granted[name],
+                over,
+                "",
+            )
+
 
 TestOperators = OperatorMachine.TestCase
-TestOperators.settings = many(200, 40)
+TestOperators.settings = many(150, 40)

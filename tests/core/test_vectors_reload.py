@@ -416,3 +416,16 @@ def test_everybody_is_told_of_one_reload_in_the_order_of_the_line() -> None:
 
     assert [e.ticket for _, e in play.record[seen:] if isinstance(e, Denied)] == waiters
     assert play.release(LeaseId(1))[0].state == "released"
+
+
+def test_a_rate_limit_is_not_forgotten_for_another_kind_that_had_its_name_meanwhile() -> None:
+    """What is spent of it is remembered until it is back, whatever the name stands for in between."""
+    api = rate_limit("api", (1, 60 * SECOND, 2))
+    play = Play(api)
+    play.ask(("api", 2))
+    for meanwhile in (semaphore("api", 1), pool("api", ["a"]), semaphore("other", 1)):
+        play.reconfigure(meanwhile)
+
+    play.reconfigure(api)
+
+    assert play.resource("api").available == 0

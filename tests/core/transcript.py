@@ -15,12 +15,17 @@ It knows how to read a story, play it and write the answers down. It must never 
     paused until TIME                      time passes, and then it is noticed that nobody looked
     restart at TIME [grace=]               another daemon goes on from what was remembered; resources as for `declare`
     drain  ·  reserve ids to N  ·  restart from N  ·  show
+    operator revokes #LEASE …  ·  operator pauses|drains|resumes NAME
+    operator sets KIND NAME … for LENGTH   another limit, as in a declaration  ·  operator clears NAME
+    operator recycles NAME [MEMBER]  ·  operator quarantines NAME MEMBER [for LENGTH]  ·  operator readmits NAME MEMBER
+    compare                                what other resources would change; an indented line each
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, assert_never
 
+from governor.core.differences import Difference
 from governor.core.effects import (
     Abandoned,
     Denied,
@@ -44,7 +49,22 @@ from governor.core.effects import (
     Steered,
     SteerRefused,
 )
-from governor.core.events import Abandon, Acquire, Disconnect, Drain, Reconfigure, Release, Renew, ReserveIds
+from governor.core.events import (
+    Abandon,
+    Acquire,
+    Disconnect,
+    Drain,
+    Quarantine,
+    Readmit,
+    Reconfigure,
+    Recycle,
+    Release,
+    Renew,
+    ReserveIds,
+    Revoke,
+    SetOverride,
+    SetStanding,
+)
 from governor.core.kinds.pool import MemberSpec
 from governor.core.resource import ResourceSpec
 from governor.core.snapshot import ResourceSnapshot
@@ -134,26 +154,37 @@ class Stage:
         match command:
             case ["declare"]:
                 self._play.do(Reconfigure(declared))
-            case ["at", time]:
-                self._play.at(duration(time))
-            case ["frozen", "until", time]:
-                self._play.frozen_until(duration(time))
             case ["drain"]:
                 self._play.do(Drain())
             case ["reserve", "ids", "to", number]:
                 self._play.do(ReserveIds(LeaseId(int(number))))
-            case ["paused", "until", time]:
-                self._play.paused_until(duration(time))
-            case ["restart", "at", time, *options]:
-                grace = next((duration(word[6:]) for word in options), 0)
-                self._play.restart(*declared, now=duration(time), grace=grace)
+            case ["operator", *words]:
+                self._steer(words)
+            case ["compare"]:
+                self._answers += [f"{clock(self._play.now):>8}  {differs(d)}" for d in self._compare(declared)]
             case ["restart", "from", number]:
                 self._play = Play(first_id=int(number))
             case ["show"]:
                 snapshot = self._play.engine.snapshot(now=self._play.now)
                 self._answers += [f"{clock(self._play.now):>8}  {row(shown)}" for shown in snapshot.resources]
+            case [("at" | "frozen" | "paused" | "restart"), *words] if words:
+                self._pass_time(command, declared)
             case [who, *words] if words:
                 self._act(who, words)
+            case _:
+                raise AssertionError(f"no such command: {' '.join(command)}")
+
+    def _pass_time(self, command: list[str], declared: tuple[ResourceSpec, ...]) -> None:
+        match command:
+            case ["at", time]:
+                self._play.at(duration(time))
+            case ["frozen", "until", time]:
+                self._play.frozen_until(duration(time))
+            case ["paused", "until", time]:
+                self._play.paused_until(duration(time))
+            case ["restart", "at", time, *options]:
+                grace = next((duration(word[6:]) for word in options), 0)
+                self._play.restart(*declared, now=duration(time), grace=grace)
             case _:
                 raise AssertionError(f"no such command: {' '.join(command)}")
 
@@ -174,6 +205,32 @@ class Stage:
                 self._play.do(Abandon(self._tickets[who]))
             case _:
                 raise AssertionError(f"no such command: {who} {' '.join(words)}")
+
+    def _compare(self, declared: tuple[ResourceSpec, ...]) -> tuple[Difference, ...]:
+        return self._play.engine.differences(declared, now=self._play.now)
+
+    def _steer(self, words: list[str]) -> None:
+        """What an operator orders."""
+        play = self._play
+        match words:
+            case ["revokes", *leases]:
+                play.do(Revoke(tuple([LeaseId(int(lease[1:])) for lease in leases])))
+            case [("pauses" | "drains" | "resumes") as verb, name]:
+                standings = {"pauses": Standing.PAUSED, "drains": Standing.DRAINING, "resumes": Standing.OPEN}
+                play.do(SetStanding(name, standings[verb]))
+            case ["sets", *declaration, "for", length]:
+                spec = resource(declaration)
+                play.do(SetOverride(spec.name, spec.limit, play.now + duration(length)))
+            case ["clears", name]:
+                play.do(SetOverride(name, None))
+            case ["recycles", name, *members]:
+                play.do(Recycle(name, *members))
+            case ["quarantines", name, member, *length]:
+                play.do(Quarantine(name, member, play.now + duration(length[1]) if length else None))
+            case ["readmits", name, member]:
+                play.do(Readmit(name, member))
+            case _:
+                raise AssertionError(f"no such order: {' '.join(words)}")
 
     def _acquire(self, who: str, words: list[str]) -> None:
         options = dict(word.split("=", 1) for word in words if "=" in word)
@@ -321,6 +378,21 @@ def row(shown: ResourceSnapshot) -> str:
     if shown.override is not None:
         words.append(f"overridden until {clock(shown.override.until)}")
     return words[0] + " " + ", ".join(words[1:])
+
+
+def differs(difference: Difference) -> str:
+    """One resource as `compare` tells it."""
+    words = [f"{difference.resource} is {difference.what}: {difference.in_use} in use", f"{difference.waiters} waiting"]
+    words += [
+        f"{number} {what}"
+        for number, what in (
+            (difference.over_limit, "must come back before the next grant"),
+            (difference.refused, f"refused, who ask for at most {difference.most_asked}"),
+            (difference.granted, "granted at once"),
+        )
+        if number
+    ]
+    return ", ".join(words) + (f"; but {difference.problem}" if difference.problem else "")
 
 
 def resource(words: list[str]) -> ResourceSpec:

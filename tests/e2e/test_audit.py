@@ -199,7 +199,8 @@ class TestHistory:
             "stopping",
         ]
         assert said[1]["resources"] == ["db"]
-        assert "nonsense" in next(each for each in said if each["what"] == "reload_refused")["detail"]
+        detail = next(each for each in said if each["what"] == "reload_refused")["detail"]
+        assert re.match(rf"{daemon.config}:\d+: unknown key: expected listen, ", detail)
 
 
 class TestFiles:

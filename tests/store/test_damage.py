@@ -16,9 +16,9 @@ from governor.core.kinds.pool import MemberSpec, PoolSpec
 from governor.core.kinds.rate_limit import RateLimitSpec, Window
 from governor.core.kinds.semaphore import SemaphoreSpec
 from governor.core.limit import LimitSpec
-from governor.core.resource import Remembered, ResourceSpec
+from governor.core.resource import Override, Remembered, ResourceSpec
 from governor.core.snapshot import Held, Past
-from governor.core.types import SECOND, Claim, EndReason, Grant, LeaseId, Member
+from governor.core.types import SECOND, Claim, EndReason, Grant, LeaseId, Member, Standing
 from governor.driver import Driver
 from governor.restart import RestartError, go_on
 from governor.store import NAME, Batch, Store, StoreError
@@ -40,6 +40,13 @@ RESOURCES: Final = (
     Remembered(resource("many", SemaphoreSpec(None)), {}, 5),
     Remembered(resource("db", PoolSpec((MemberSpec("a"), MemberSpec("b")))), {}, 5),
     Remembered(resource("api", RateLimitSpec((Window(2, SECOND, 2),))), {"spent": [SECOND], "last": 0, "since": 0}, 5),
+    Remembered(
+        resource("web", RateLimitSpec(())),
+        {"spent": [SECOND], "last": 0, "since": 0},
+        5,
+        Standing.PAUSED,
+        Override(RateLimitSpec((Window(1, SECOND, 1),)), 90 * SECOND),
+    ),
 )
 
 

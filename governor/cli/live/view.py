@@ -6,7 +6,7 @@ It knows keys and what they change. It must never know how it is drawn.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from governor.wording import SECOND
+from governor.cli.lengths import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -37,7 +37,7 @@ def spent(resource: "Resource") -> int:
 
 def oldest(resource: "Resource") -> float:
     """How long the first in its line has waited, in seconds; below 0 if nobody waits."""
-    return resource.oldest_wait.ToNanoseconds() / SECOND if resource.HasField("oldest_wait") else -1.0
+    return seconds(resource.oldest_wait) if resource.HasField("oldest_wait") else -1.0
 
 
 # By what the table may be sorted, in the order of the keys < and >; what comes first is what there is most of.

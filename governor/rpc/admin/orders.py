@@ -140,10 +140,7 @@ class Orders:
 
     async def set_override(self, request: admin_pb2.SetOverrideRequest, actor: str) -> Answer:
         """Another limit, for a while."""
-        resource, length = request.resource, length_of("length", request.length)
-        if not SHORTEST <= length <= LONGEST:
-            expected = f"a duration from {format_duration(SHORTEST)} to {format_duration(LONGEST)}"
-            raise Malformed("length", expected + ("" if length else ", and none is set"))
+        resource, length = request.resource, _length(request, "" if request.HasField("length") else ", and none is set")
         declared = self._declared(resource)
         if isinstance(declared, status.Refusal):
             return declared
@@ -188,10 +185,7 @@ class Orders:
         resource, member, length = request.resource, request.member, None
         bounded("member", member, MAX_NAME_BYTES, 1)
         if request.HasField("length"):
-            length = length_of("length", request.length)
-            if not SHORTEST <= length <= LONGEST:
-                expected = f"a duration from {format_duration(SHORTEST)} to {format_duration(LONGEST)}"
-                raise Malformed("length", f"{expected}, or none, which lasts until the member is restored")
+            length = _length(request, ", or none, which lasts until the member is restored")
         order = self._steer(resource, member, lambda: self._driver.quarantine(resource, member, length))
         until = "until it is restored" if length is None else f"for {format_duration(length)}"
         return await self._members(order, What.QUARANTINED, resource, f"{member} {until}", actor)
@@ -256,6 +250,15 @@ async def on_record(driver: Driver) -> None:
     recorded = driver.commit()
     if not isinstance(recorded, bool):
         await recorded
+
+
+def _length(request: admin_pb2.SetOverrideRequest | admin_pb2.QuarantineMemberRequest, also: str) -> Nanos:
+    """How long it is to last; ``also`` is what else is to be said to whoever gave none that will do."""
+    length = length_of("length", request.length)
+    if not SHORTEST <= length <= LONGEST:
+        expected = f"a duration from {format_duration(SHORTEST)} to {format_duration(LONGEST)}"
+        raise Malformed("length", expected + also)
+    return length
 
 
 def _limit(declared: LimitSpec, settings: Mapping[str, str]) -> LimitSpec:
