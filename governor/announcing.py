@@ -24,7 +24,7 @@ _LOG: Final = logging.getLogger("governor")
 
 def serving(config: Config, state: Path, server: "GrpcServer", http: str) -> None:
     """What is served, and where; ``http`` is empty for nowhere."""
-    _LOG.info("governor %s, pid %d, state in %s", __version__, os.getpid(), state.absolute())
+    _LOG.info("governor %s, pid %d, state in %s", __version__, os.getpid(), state)
     _LOG.info("config %s: %s", config.source, counted(spec.kind for spec in config.resources))
     for warning in config.warnings:
         _LOG.warning("config %s: %s", config.source, warning)

@@ -30,7 +30,7 @@ from governor.core.leases import REMEMBERED
 from governor.core.types import SECOND, LeaseId, Nanos, TicketId
 from governor.driver import Driver
 from governor.store import Batch, Stored
-from governor.store.rows import lease_row, memory_text, past_row, resource_row, steered_row
+from governor.store.rows import fading_row, lease_row, memory_text, past_row, resource_row, steered_row
 
 _SELDOM: Final = frozenset((Refunded, Reconfigured, Paused, Steered, OverrideOver))
 
@@ -69,6 +69,8 @@ class Changes:
         self._soft: set[str] = set()
         self._marks: dict[str, int] = {}
         self._declared = False
+        # Whether what is declared no more has come by something of what was spent of it.
+        self._faded = False
         # Resources of which an operator has said something, or an override is over.
         self._steered: set[str] = set()
         self._pauses: Nanos = 0
@@ -151,6 +153,7 @@ class Changes:
         match effect:
             case Refunded():
                 self._touched.update([grant.resource for grant in effect.grants])
+                self._faded |= any(self._driver.fades(grant.resource) for grant in effect.grants)
             case Reconfigured():
                 self._declared = True
             case Paused():
@@ -259,6 +262,9 @@ class Changes:
         driver = self._driver
         touched, self._touched = self._touched, set()
         steered, self._steered = self._steered, set()
+        if self._declared or self._faded:
+            self._faded = False
+            batch.fading = [fading_row(each) for each in driver.fading()]
         if self._declared:
             self._declared = False
             names = driver.remembered()

@@ -69,8 +69,10 @@ def run(path: Path | None, state: Path | None, form: logs.LogFormat = logs.LogFo
     signals.hold((SIGTERM, SIGINT, SIGHUP))
     log = logs.start(form)
     try:
+        # The folder that it was started in may go; and whoever reads these paths is elsewhere.
+        path = path and path.absolute()
         config = load(path or DEFAULT, os.environ)
-        asyncio.run(Daemon(config, path, state or config.state).serve())
+        asyncio.run(Daemon(config, path, (state or config.state).absolute()).serve())
     except ConfigError as error:
         log.say(str(error))
         return _BAD_CONFIG
@@ -124,11 +126,10 @@ class Daemon:
             with garbage.kept():
                 driver, restarted = self._resume(store, fence.reserved)
             stack.callback(driver.close)
-            chronicle = Chronicle(driver, unix_nanos)
+            chronicle, metrics = Chronicle(driver, unix_nanos), self._begin_to_count(driver)
             stack.callback(self._begin_to_tell(chronicle).close)
             # Whatever cannot be had from here on: what the folder is locked for has ended before the lock has.
             stack.push_async_callback(self._put_down)
-            metrics = self._begin_to_count(driver)
             driver.pause_observers.append(partial(announcing.frozen, chronicle))
             self._begin_audit(chronicle)
             self._reloader = Reloader(driver, metrics, self._notifier, config, self._path, os.environ)
@@ -158,8 +159,9 @@ class Daemon:
                 http=http,
                 audit_problem=lambda: None if self._audit is None else self._audit.hindrance,
             )
+            guard = operators.guard(driver, metrics, self._reloader)
             server = await governor.rpc.serve(
-                driver, LoopClock(), config.listen, restart_grace=_promised(config), desk=desk
+                driver, LoopClock(), config.listen, restart_grace=_promised(config), desk=desk, guard=guard
             )
             stack.push_async_callback(server.stop, _GRPC_GRACE_S)
             self._sessions = server.sessions
@@ -184,7 +186,7 @@ class Daemon:
 
     def _begin_to_count(self, driver: Driver) -> Metrics:
         self._metrics = metrics = Metrics(driver.snapshot, version=__version__)
-        metrics.restored(lease.client for lease in map(driver.lease, driver.lease_ids(None)) if lease)
+        metrics.restored(lease.client for lease in map(driver.lease, driver.lease_ids()) if lease)
         driver.observers.append(metrics.observe)
         driver.lag_observers.append(metrics.loop_lag)
         driver.pause_observers.append(metrics.paused)

@@ -188,10 +188,14 @@ class Driver(Steps):
         self._step(Seal(sealed=bool(self._unwritable)))
 
     def restore(
-        self, leases: "Sequence[Held]", resources: "Sequence[Remembered]", past: "Sequence[Past]"
+        self,
+        leases: "Sequence[Held]",
+        resources: "Sequence[Remembered]",
+        past: "Sequence[Past]",
+        fading: "Sequence[Remembered]" = (),
     ) -> Restored | RestoreRefused:
         """Go on where another ended; before anybody asks."""
-        for effect in self._step(Restore(tuple(leases), tuple(resources), tuple(past))):
+        for effect in self._step(Restore(tuple(leases), tuple(resources), tuple(past), tuple(fading))):
             if isinstance(effect, (Restored, RestoreRefused)):
                 return effect
         raise AssertionError("the engine did not answer a restoration")

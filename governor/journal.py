@@ -18,6 +18,7 @@ from governor.core.effects import Effect
 from governor.core.types import LeaseId, Nanos
 from governor.driver import Driver
 from governor.durability import Durability, OnStoreError
+from governor.steps import BEAT
 from governor.store import Store, Stored, StoreError
 
 # Lease ids are put on record so many at a time, ahead of use: the disk is waited for once in a block.
@@ -81,6 +82,7 @@ class Journal:
         self._retry: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
+        self._beat_at = clock.now()
 
     def begin(self, stored: Stored, reserved: int) -> None:
         """From now on, and before anything of ``stored`` is told to the driver, whatever happens to it is written."""
@@ -134,8 +136,12 @@ class Journal:
                 if self._in_thread and self._flying is None:
                     self._spawn(self._write_in_thread())
             return asyncio.shield(self._next)
-        batch, taken = self._changes.take(beat=beat)
         began = time.monotonic_ns()
+        now = self._clock.now()
+        # While nothing is lent there is no heartbeat, and nobody has looked whether the files are still there.
+        if beat or now - self._beat_at > 2 * BEAT:
+            beat, self._beat_at = True, now
+        batch, taken = self._changes.take(beat=beat)
         try:
             self._store.write(batch)
         except StoreError as error:

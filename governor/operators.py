@@ -1,4 +1,4 @@
-"""Operators: what the daemon tells them of itself, and what it lets them do.
+"""Operators: what the daemon tells them of itself, what it lets them do, and what they let others do.
 
 It knows which part of the daemon has which answer. It must never know how operators are reached.
 """
@@ -19,6 +19,7 @@ from governor.journal import Journal
 from governor.metrics import Metrics
 from governor.reload import Reloader
 from governor.rpc.admin import About, Desk, where
+from governor.rpc.guard import Guard
 from governor.rpc.watch import Watch
 from governor.sessions import Sessions
 
@@ -56,6 +57,13 @@ def desk(
         act=chronicle.act,
         watch=Watch(chronicle, driver).watch,
     )
+
+
+def guard(driver: Driver, metrics: Metrics, reloader: Reloader) -> Guard:
+    """Who may ask for what, as the config in force says."""
+    made = Guard(driver, reloader.config.clients, metrics.caller_refused)
+    reloader.observers.append(lambda _outcome: made.declare(reloader.config.clients))
+    return made
 
 
 def sight(

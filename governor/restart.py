@@ -62,6 +62,7 @@ def go_on(
     same_clock = boot != "" and boot == stored.boot and stamp <= now
     resources_by = 0 if same_clock else by
     resources = [_later(each, resources_by, now) for each in stored.resources]
+    fading = [_later(each, resources_by, now) for each in stored.fading]
     leases = [_moved(row.held, by + (0 if row.graced else grace), by) for row in stored.leases]
     past = [replace(each, ended_at=each.ended_at + by) for each in stored.past]
     over: list[str] = []
@@ -70,7 +71,7 @@ def go_on(
         over.extend([effect.resource for effect in effects if isinstance(effect, OverrideOver)])
 
     driver.observers.append(see)
-    outcome = driver.restore(leases, resources, past)
+    outcome = driver.restore(leases, resources, past, fading)
     if isinstance(outcome, RestoreRefused):
         more = f" (and {len(outcome.problems) - 1} more)" if len(outcome.problems) > 1 else ""
         raise RestartError(f"{outcome.problems[0]}{more}")
@@ -97,7 +98,7 @@ def last_sign_of_life(stored: "Stored") -> Nanos:
         stored.stamp,
         max([row.held.granted_at for row in stored.leases], default=0),
         max([each.ended_at for each in stored.past], default=0),
-        max([each.at for each in stored.resources], default=0),
+        max([each.at for each in (*stored.resources, *stored.fading)], default=0),
     )
 
 

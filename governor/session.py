@@ -46,6 +46,10 @@ class Session(Belongings):
         """How many of its asks wait."""
         return len(self._waiting)
 
+    def request_id(self, op: int) -> str:
+        """What an ask under this op is known by, beside the name of the client."""
+        return self._prefix + str(op)
+
     def ticket(self, op: int) -> TicketId | None:
         """That of an ask which waits."""
         known = self._waiting.get(op)

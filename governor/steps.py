@@ -11,7 +11,7 @@ from governor.core.effects import Denied, Effect, Granted
 from governor.core.engine import Engine
 from governor.core.events import Event, Pause, Wake
 from governor.core.types import MILLISECOND, SECOND, Nanos, TicketId
-from governor.looks import Looks
+from governor.seen import Seen
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -28,7 +28,7 @@ STARTS: Final[Nanos] = 2 * SECOND
 _NEVER: Final[Nanos] = 1 << 63
 
 
-class Steps(Looks):
+class Steps(Seen):
     """An engine with a clock and a timer.
 
     ``observers`` are called with the effects of each step, before any caller goes on; ``lag_observers`` with how

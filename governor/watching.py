@@ -17,7 +17,7 @@ from governor.aside import aside
 from governor.clock import Clock, Timer
 from governor.config import ConfigError, contents, fingerprint
 from governor.core.types import MILLISECOND, SECOND, Nanos
-from governor.trail import Trail
+from governor.route import Route
 from governor.wording import span
 
 _log: Final = logging.getLogger("governor")
@@ -63,7 +63,7 @@ class Watcher:
         self._clock = clock
         self._seen = seen
         self._changed = changed
-        self._trail: Trail | None = None
+        self._route: Route | None = None
         self._told = ""
         self._begun = False
         self._poll: Timer | None = None
@@ -82,11 +82,11 @@ class Watcher:
             return
         self._begun = True
         try:
-            self._trail = Trail(self._path)
+            self._route = Route(self._path)
         except OSError as error:
             self._tell(f"{error.strerror}")
         else:
-            asyncio.get_running_loop().add_reader(self._trail.fd, self._on_events)
+            asyncio.get_running_loop().add_reader(self._route.fd, self._on_events)
         self._on_poll()
 
     def close(self) -> None:
@@ -99,17 +99,17 @@ class Watcher:
         if self._looking is not None:
             self._looking.cancel()
             self._looking = None
-        if self._trail is not None:
-            asyncio.get_running_loop().remove_reader(self._trail.fd)
-            self._trail.close()
-            self._trail = None
+        if self._route is not None:
+            asyncio.get_running_loop().remove_reader(self._route.fd)
+            self._route.close()
+            self._route = None
 
     # --- when to look ---------------------------------------------------------------------------------------
 
     def _on_events(self) -> None:
-        trail = self._trail
-        assert trail is not None, "events came of a queue that is closed"
-        if not trail.stirred():
+        route = self._route
+        assert route is not None, "events came of a queue that is closed"
+        if not route.stirred():
             return
         self._again = True
         self._stir_up()
@@ -120,7 +120,7 @@ class Watcher:
             self._stir = _Stir(now, SETTLE, BOUND)
         end = self._stir.since + BOUND
         # Of one that is being written to, the end of that is heard of.
-        writing = self._trail is not None and self._trail.writing
+        writing = self._route is not None and self._route.writing
         self._look_at(end if writing else min(now + SETTLE, end))
 
     def _on_poll(self) -> None:
@@ -151,9 +151,9 @@ class Watcher:
     # --- looking --------------------------------------------------------------------------------------------
 
     async def _look(self) -> None:
-        path, trail = self._path, self._trail
+        path, route = self._path, self._route
         try:
-            look = await aside(lambda: _look(path, trail), "governor-watch")
+            look = await aside(lambda: _look(path, route), "governor-watch")
         except Exception:
             self._stir = None  # or no poll would look ever again
             raise
@@ -189,9 +189,9 @@ class Watcher:
         self._told = unwatched or self._told
 
 
-def _look(path: Path, trail: Trail | None) -> _Look:
+def _look(path: Path, route: Route | None) -> _Look:
     """Which may take as long as a disk does. It is watched first: what happens from then on is heard of."""
-    unwatched = "" if trail is None else trail.follow()
+    unwatched = "" if route is None else route.follow()
     try:
         return _Look(fingerprint(contents(path)), readable=True, unwatched=unwatched)
     except ConfigError as error:

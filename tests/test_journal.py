@@ -297,6 +297,19 @@ async def test_what_may_be_forgotten_waits_for_the_heartbeat(runs: Runs) -> None
     assert stored.stamp == 1000 * SECOND + 2250 * SECOND // 1000
 
 
+async def test_files_that_are_gone_are_missed_before_anybody_is_told_of_a_grant(runs: Runs) -> None:
+    """Also when nothing was lent, so that there was no heartbeat for hours."""
+    rig = await runs.start()
+    rig.clock.advance(3600 * SECOND)
+    rig.store.path.rename(rig.store.path.with_suffix(".away"))
+
+    rig.ask("one")
+
+    assert not await rig.commit()
+    assert rig.driver.live_leases == 0
+    assert "is gone" in rig.journal.broken
+
+
 async def test_a_restart_brings_everything_back(runs: Runs) -> None:
     """Leases with what is left of them, request ids of the living and the ended, what is spent, who is quarantined."""
     rig = await runs.start()
@@ -325,6 +338,44 @@ async def test_a_restart_brings_everything_back(runs: Runs) -> None:
     db = again.driver.snapshot().resources[2]
     assert db.members is not None
     assert (db.members.free, db.members.quarantined) == (1, 1)
+
+
+async def test_what_is_spent_of_a_limit_outlives_others_of_its_name(runs: Runs) -> None:
+    """A semaphore that has it next, a restart, the lease that was lent of that one, and once more a restart."""
+    rig = await runs.start()
+    rig.take("api")
+    kept = tuple([each for each in SPECS if each.name != "api"])
+    rig.driver.reconfigure((*kept, spec("api", SemaphoreSpec(1))))
+    lease = rig.take("api")
+    await rig.commit()
+    for _ in range(2):
+        stored = rig.on_record()
+        assert [each.spec for each in stored.fading] == [SPECS[3]]
+        # It is lent as a semaphore, so that is what it is for the time being.
+        rig = await runs.start()
+        assert [name.partition(":")[0] for name in rig.restarted.kept] == ["api"]
+
+    rig.driver.reconfigure(kept)
+    rig.driver.release((lease,))
+    await rig.commit()
+    rig = await runs.start()
+
+    assert rig.on_record().fading == []
+    assert rig.driver.snapshot().resources[3].available == 1
+
+
+async def test_a_refund_to_a_limit_that_is_gone_is_on_record(runs: Runs) -> None:
+    """Also while another has its name: the answer did not arrive, so it was not spent."""
+    rig = await runs.start()
+    answers = [rig.ask("api") for _ in range(2)]
+    kept = tuple([each for each in SPECS if each.name != "api"])
+    rig.driver.reconfigure((*kept, spec("api", SemaphoreSpec(1))))
+    await rig.commit()
+    assert isinstance(answers[0], Granted)
+    rig.driver.abandon(answers[0].ticket)
+    await rig.commit()
+
+    assert (await runs.start()).driver.snapshot().resources[3].available == 1
 
 
 async def test_what_operators_say_is_on_record_when_they_are_told(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,7 +104,6 @@ class Writer:
             with self._work:
                 self._work.wait_for(self._has_work)
                 ending, reopening, self._reopening = self._ending, self._reopening, False
-                self._take()
             if reopening:
                 self._reopen()
             good = self._write()
@@ -116,7 +115,7 @@ class Writer:
                 over = ending
             self._news()
             if over:
-                self._file.close()
+                self._close()
                 return
             if not good:
                 with self._work:
@@ -141,16 +140,15 @@ class Writer:
 
     def _write(self) -> bool:
         try:
+            with self._work:
+                self._take()
             self._file.write(self._batch)
-        except OSError as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, lines wait for this thread, and it must go on
             self._failed()
-            if self.problem != str(error.strerror):
-                self.problem = str(error.strerror)
+            if self.problem != (problem := _why(error)):
+                self.problem = problem
                 _LOG.error(
-                    "audit file %s: cannot be written: %s; until then, %s",
-                    self._file.path,
-                    self.problem,
-                    self._meanwhile,
+                    "audit file %s: cannot be written: %s; until then, %s", self._file.path, problem, self._meanwhile
                 )
             return False
         if self.problem:
@@ -161,10 +159,29 @@ class Writer:
     def _reopen(self) -> None:
         try:
             self._file.reopen()
-        except OSError as error:
+        except Exception as error:  # noqa: BLE001 - as above
             self._failed()
             _LOG.error(
                 "audit file %s: cannot be opened anew: %s; what was opened before is written on",
                 self._file.path,
-                error.strerror,
+                _why(error),
             )
+
+    def _close(self) -> None:
+        try:
+            self._file.close()
+        except OSError as error:
+            # Such as of a network: what the kernel took before it may not be there.
+            self._failed()
+            _LOG.error(
+                "audit file %s: cannot be closed: %s; see whether its last lines are there",
+                self._file.path,
+                _why(error),
+            )
+
+
+def _why(error: Exception) -> str:
+    """In one line, and never empty: empty is no problem."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return " ".join(f"{type(error).__name__}: {error}".split())

@@ -31,6 +31,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, Entry]]] = {
         "schema": Entry("check:schema", "Print the JSON Schema of the config."),
         "health": Entry("health:health", "Ask whether the daemon serves."),
         "info": Entry("info:info", "Show which daemon it is, and how it fares."),
+        "token": Entry("token:token", "Make tokens, by which the daemon knows its clients."),
         "state": Entry("state:state", "Look at what a daemon remembers, and mend it."),
     },
     "Borrow": {

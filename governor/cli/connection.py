@@ -16,6 +16,7 @@ import grpc
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
+from governor import token
 from governor.address import USUAL_TCP, Address, TcpAddress, UnixAddress
 from governor.cli.exits import BY_REASON, BY_STATUS, CommandError, Exit
 from governor.cli.options import Where
@@ -50,6 +51,8 @@ class Connection:
 
     where: Where
     channel: grpc.Channel
+    # What each call says besides: never shown.
+    credentials: Metadata = ()
 
     def ask(
         self,
@@ -66,7 +69,7 @@ class Connection:
             CommandError: with the words and the exit code for whatever went wrong.
         """
         bound = None if patient else seconds or ANSWER_SECONDS
-        return self._answer(method.future(request, timeout=bound, metadata=metadata), bound)
+        return self._answer(method.future(request, timeout=bound, metadata=self._also(metadata)), bound)
 
     def send(
         self,
@@ -76,8 +79,11 @@ class Connection:
         metadata: Metadata = (),
     ) -> Response:
         """The same for a request in parts."""
-        call = method.future(iter(parts), timeout=ANSWER_SECONDS, metadata=metadata)
+        call = method.future(iter(parts), timeout=ANSWER_SECONDS, metadata=self._also(metadata))
         return self._answer(call, ANSWER_SECONDS)
+
+    def _also(self, metadata: Metadata) -> Metadata:
+        return (*metadata, *self.credentials)
 
     def _answer(self, call: "grpc._CallFuture[Response]", bound: float | None) -> Response:
         try:
@@ -95,7 +101,7 @@ class Connection:
         metadata: Metadata = (),
     ) -> "Iterator[Hearing[Response]]":
         """All that the daemon answers, one after the other, for as long as it is listened to; at most ``seconds``."""
-        call = method(request, timeout=seconds, metadata=metadata)
+        call = method(request, timeout=seconds, metadata=self._also(metadata))
         try:
             yield Hearing(call, self.where, seconds)
         finally:
@@ -137,8 +143,23 @@ def connect(where: Where) -> Iterator[Connection]:
 @contextmanager
 def channel(where: Where) -> Iterator[Connection]:
     """The same, if somebody was there just now or will be."""
+    credentials = _credentials(where.address)
     with grpc.insecure_channel(_target(where.address), options=OPTIONS) as opened:
-        yield Connection(where, opened)
+        yield Connection(where, opened, credentials)
+
+
+def _credentials(address: Address) -> Metadata:
+    """What each call says of who makes it. Raises CommandError: the token cannot be had, or others could read it."""
+    try:
+        said = token.of_environment(os.environ)
+    except token.TokenError as error:
+        raise CommandError(Exit.USAGE, str(error)) from None
+    if not said:
+        return ()
+    if isinstance(address, TcpAddress) and not address.is_loopback:
+        clear = f"the token of {token.VARIABLE} is not sent in the clear to {address}"
+        raise CommandError(Exit.USAGE, f"{clear}: name a unix socket or an address of loopback")
+    return (token.header(said),)
 
 
 def _target(address: Address) -> str:

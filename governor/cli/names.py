@@ -1,4 +1,4 @@
-"""What was meant by a name that no resource has.
+"""What was meant by a name that no resource has any more, or ever had.
 
 It knows names. It must never ask for one resource in the place of another.
 """
@@ -17,7 +17,9 @@ MAX_KNOWN: Final = 2000
 
 
 def meant(name: str, resources: "Sequence[Resource]") -> str:
-    """``; did you mean 'thumbnails'?``, or nothing."""
+    """``; did you mean 'thumbnails'?``, or nothing; of one that was removed, that it was."""
+    if any(resource.name == name for resource in resources):
+        return "; it is removed from the config, and goes with its last lease"
     if len(name) > MAX_WORD:
         return ""
     known = {resource.name.casefold(): resource.name for resource in resources[:MAX_KNOWN]}

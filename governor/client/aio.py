@@ -7,11 +7,13 @@ a program does to its event loop keeps a lease from being kept alive.
 import asyncio
 import functools
 import inspect
+import os
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from types import TracebackType
 from typing import Any, Final, ParamSpec, Self, TypeVar, cast
 
 from governor.client.asks import Ask, OnQueued
+from governor.client.credentials import Credentials
 from governor.client.errors import NotGranted, Unavailable, UsageError
 from governor.client.held import Held
 from governor.client.lease import AsyncLease, OnLoss
@@ -41,8 +43,10 @@ class AsyncClient:
         name: str | None = None,
         labels: Mapping[str, str] | None = None,
         unavailable: Unavail = "raise",
+        token: str | None = None,
+        token_file: str | os.PathLike[str] | None = None,
     ) -> None:
-        self._settings = Settings(address, name, dict(labels or {}), unavailable)
+        self._settings = Settings(address, name, dict(labels or {}), unavailable, Credentials(token, token_file))
 
     @property
     def address(self) -> str:

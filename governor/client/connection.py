@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Final
 from governor.client.address import Address, Candidate
 from governor.client.asks import SECOND
 from governor.client.conversation import Conversation
+from governor.client.credentials import Credentials
 from governor.client.dial import Dial
 from governor.client.stream import Ended, Stream
 from governor.client.witness import Witness
+from governor.token import TokenError
 
 if TYPE_CHECKING:
     import socket
@@ -36,6 +38,7 @@ _CHUNK: Final = 256 * 1024
 # What the daemon may leave unread before we take it for stuck and send no more.
 _MOST_OUT: Final = 1024 * 1024
 # UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, UNIMPLEMENTED: coming back changes nothing.
+_UNAUTHENTICATED: Final = 16
 _FOR_GOOD: Final = frozenset({3, 7, 12, 16})
 
 # Has this done in the client's own thread; False when there is none any more.
@@ -48,7 +51,10 @@ class Connection:
     ``greeted_at``: when the daemon greeted us on it, in nanoseconds; 0 while it has not.
     """
 
-    def __init__(self, address: Address, version: str, talk: Conversation, hand_in: HandIn) -> None:
+    def __init__(
+        self, address: Address, version: str, talk: Conversation, hand_in: HandIn, credentials: Credentials
+    ) -> None:
+        self._credentials = credentials
         self.poll = select.poll()
         self.greeted_at = 0
         self.dial = Dial(address)
@@ -92,8 +98,15 @@ class Connection:
             self._broken(ended, now)
             return
         if sock is not None:
+            try:
+                headers = self._credentials.headers(sock)
+            except TokenError as error:
+                sock.close()
+                self.dial.reached()
+                self._broken(Ended(_UNAUTHENTICATED, str(error)), now)
+                return
             self.socket = sock
-            self._stream = Stream(_PATH, self._address.authority, self._agent)
+            self._stream = Stream(_PATH, self._address.authority, self._agent, headers)
             self._until = now + _PATIENCE
             self.poll.register(sock, select.POLLIN | select.POLLOUT)
             self._talk.connected(now)

@@ -299,10 +299,11 @@ class Conversation:
         ask = self._asks.get(refusal.op)
         if ask is None:
             return
-        if refusal.reason == "DRAINING" and ask.patient:
+        ending = refusal.reason == "DRAINING" and not refusal.resource  # else an operator drains the one resource
+        if ending and ask.patient:
             return  # it is asked again on the next stream: a daemon that is about to end is as good as away
         del self._asks[ask.op]
-        if refusal.reason == "DRAINING" and ask.fail_open:
+        if ending and ask.fail_open:
             self.answers.append((ask, Unavailable(refusal.message, address=self._address)))
             return
         if ask.adopt and refusal.code in _NO_MORE:

@@ -24,6 +24,7 @@ from governor.client.address import Address
 from governor.client.asks import SECOND, Ask
 from governor.client.connection import Connection
 from governor.client.conversation import Conversation
+from governor.client.credentials import Credentials
 from governor.client.farewell import FAREWELL, as_a_child_too, links
 from governor.client.held import Held
 from governor.client.telling import tell
@@ -41,7 +42,15 @@ Work = Ask | Held | Callable[[Conversation], None]
 class Link:
     """One client process's way to one daemon. Nothing happens before the first ``submit``."""
 
-    def __init__(self, address: Address, name: str, labels: Mapping[str, str], version: str) -> None:
+    def __init__(
+        self,
+        address: Address,
+        name: str,
+        labels: Mapping[str, str],
+        version: str,
+        credentials: Credentials | None = None,
+    ) -> None:
+        self._credentials = credentials or Credentials()
         self.address = address
         self.name = name
         self.labels = dict(labels)
@@ -74,7 +83,7 @@ class Link:
         )
         # Of which others may look at what is said to be for any thread.
         self.keeping = self._talk.keeping
-        self._connection = Connection(self.address, self._version, self._talk, self._hand_in)
+        self._connection = Connection(self.address, self._version, self._talk, self._hand_in, self._credentials)
 
     # --- for any thread -----------------------------------------------------------------------------------------
 

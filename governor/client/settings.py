@@ -13,6 +13,7 @@ from typing import Final, Literal
 from governor import __version__
 from governor.client.address import find
 from governor.client.asks import SECOND, Ask, Shape, bounded, claims_of, is_whole, nanos, words
+from governor.client.credentials import Credentials
 from governor.client.errors import GovernorError, UsageError
 from governor.client.link import Link
 
@@ -29,11 +30,19 @@ _MOST_NAME: Final = 60
 class Settings:
     """As the arguments of `Client` and `AsyncClient`."""
 
-    def __init__(self, address: str | None, name: str | None, labels: Mapping[str, str], unavailable: Unavail) -> None:
+    def __init__(
+        self,
+        address: str | None,
+        name: str | None,
+        labels: Mapping[str, str],
+        unavailable: Unavail,
+        credentials: Credentials | None = None,
+    ) -> None:
         if unavailable not in {"raise", "wait", "allow"}:
             raise UsageError(f'unavailable is "raise", "wait" or "allow", not {unavailable!r}')
         bounded("name", [name or ""])
         words(labels)
+        self._credentials = credentials or Credentials()
         self._address = address
         self._name = name
         self._labels = labels
@@ -47,7 +56,8 @@ class Settings:
     def link(self) -> Link:
         """The way to the daemon; made when it is first needed, since the environment may change until then."""
         if self._link is None:
-            made = Link(find(self._address), self._name or _default_name(), self._labels, __version__)
+            name = self._name or _default_name()
+            made = Link(find(self._address), name, self._labels, __version__, self._credentials)
             # Threads that come at once all get the same.
             self._link = self._links.setdefault("", made)
         return self._link
@@ -59,6 +69,7 @@ class Settings:
             "name": self._name,
             "labels": self._labels,
             "unavailable": self.unavailable,
+            **self._credentials.arguments(),
         }
 
     def ask(

@@ -22,6 +22,7 @@ from h2.events import (
 )
 from h2.exceptions import H2Error
 from h2.settings import SettingCodes, Settings
+from hpack import NeverIndexedHeaderTuple
 
 # What may be under way to us unread. The daemon writes small messages and bounds what it keeps for us.
 _WINDOW: Final = 4 * 1024 * 1024
@@ -46,7 +47,8 @@ class Ended(Exception):  # noqa: N818 - the end of a call need be no error
 class Stream:
     """A call on a connection of its own. What it wants to send is in ``out``; whoever sends it clears it."""
 
-    def __init__(self, path: str, authority: str, user_agent: str) -> None:
+    def __init__(self, path: str, authority: str, user_agent: str, headers: Iterable[tuple[str, str]] = ()) -> None:
+        """``headers``: what it says besides, such as who calls. A secret enters no table that compresses."""
         self._http = H2Connection(
             config=H2Configuration(
                 client_side=True,
@@ -71,6 +73,7 @@ class Stream:
                 ("te", "trailers"),
                 ("content-type", "application/grpc"),
                 ("user-agent", user_agent),
+                *(NeverIndexedHeaderTuple(name, value) for name, value in headers),
             ],
         )
         self.out = bytearray(self._http.data_to_send())

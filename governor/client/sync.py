@@ -5,12 +5,14 @@ It knows how a thread waits. It must never know how an answer comes.
 
 import functools
 import inspect
+import os
 from collections.abc import Callable, Mapping
 from queue import SimpleQueue
 from types import TracebackType
 from typing import ParamSpec, Self, TypeVar, cast
 
 from governor.client.asks import Ask, OnQueued
+from governor.client.credentials import Credentials
 from governor.client.errors import GovernorError, NotGranted, Unavailable, UsageError
 from governor.client.held import Held
 from governor.client.lease import Lease, watch
@@ -36,6 +38,9 @@ class Client:
         labels: Free words about the program: at most 16, of 256 bytes each.
         unavailable: What to do when the daemon is away: ``raise`` `Unavailable`, ``wait`` for it as long as the ask
             waits, or ``allow``: go on without a permit, counted in `let_through` and logged.
+        token: What proves who the program is, where the daemon asks for that. A pickle of the client holds it.
+        token_file: The file with that token, read anew for each connection; else GOVERNOR_TOKEN_FILE names one, or
+            there is none.
 
     Example:
         >>> gov = Client("127.0.0.1:1")
@@ -52,8 +57,10 @@ class Client:
         name: str | None = None,
         labels: Mapping[str, str] | None = None,
         unavailable: Unavail = "raise",
+        token: str | None = None,
+        token_file: str | os.PathLike[str] | None = None,
     ) -> None:
-        self._settings = Settings(address, name, dict(labels or {}), unavailable)
+        self._settings = Settings(address, name, dict(labels or {}), unavailable, Credentials(token, token_file))
 
     @property
     def address(self) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True, frozen=True)
-class Change:
+class SettingChange:
     """One setting, and what it was and will be; empty: there was none, or will be none."""
 
     name: str

@@ -15,6 +15,7 @@ from typing import Final, assert_never
 
 from pydantic import ValidationError
 
+from governor.access import Client
 from governor.address import Address, AddressError, TcpAddress, UnixAddress, check_socket_path
 from governor.auditing import Auditing
 from governor.config.accepts import OURS, REPORTED, Context, said
@@ -38,12 +39,13 @@ class Config:
     """Everything that a file says, with every default filled in and every path absolute.
 
     ``source`` names the file and ``hash`` is the SHA-256 of its bytes, in hex. ``warnings``: what is legal and may
-    still be a mistake, one sentence each. ``admin`` is empty when nothing is said of it. ``variables``: where there are
-    any in values.
+    still be a mistake, one sentence each. ``admin`` is empty when nothing is said of it, and ``clients`` is None then.
+    ``variables``: where there are any in values.
     """
 
     listen: tuple[Address, ...]
     admin: tuple[Address, ...]
+    clients: tuple[Client, ...] | None
     http: TcpAddress | None
     state: Path
     drain_timeout: Nanos
@@ -109,6 +111,7 @@ def parse(
     return Config(
         listen=file.listen,
         admin=file.admin,
+        clients=None if file.clients is None else tuple(each.client(name) for name, each in file.clients.items()),
         http=file.http,
         state=file.state if "state" in file.model_fields_set else _default_state(environ),
         drain_timeout=file.drain_timeout,
@@ -122,7 +125,7 @@ def parse(
         source=source,
         hash=fingerprint(data),
         variables=frozenset(variables.used),
-        warnings=tuple(chain(*map(_warnings, file.listen), *map(_admin_warnings, file.admin))),
+        warnings=tuple(_all_warnings(file)),
     )
 
 
@@ -184,12 +187,19 @@ def _place(root: Node, steps: Trail) -> tuple[int, Trail]:
     return line, trail
 
 
-def _warnings(address: Address) -> Iterator[str]:
+def _all_warnings(file: File) -> Iterator[str]:
+    asked = file.clients is not None
+    yield from chain(*(_warnings(address, asked=asked) for address in file.listen))
+    yield from chain(*(_admin_warnings(address, asked=asked) for address in file.admin))
+
+
+def _warnings(address: Address, *, asked: bool) -> Iterator[str]:
     match address:
         case TcpAddress():
             if not address.is_loopback:
+                known = "their tokens can be read on the way" if asked else "nobody is asked who they are"
                 yield (
-                    f"other machines may reach {address}, and nobody is asked who they are: "
+                    f"other machines may reach {address}, and {known}: "
                     "listen on 127.0.0.1, or let a firewall decide who gets through"
                 )
         case UnixAddress():
@@ -198,17 +208,20 @@ def _warnings(address: Address) -> Iterator[str]:
             except AddressError as error:
                 # Not refused here: the same file elsewhere, or with another HOME, has other paths.
                 yield f"{address} cannot be listened on: {error}"
-            if address.mode & _WORLD_WRITABLE:
+            if address.mode & _WORLD_WRITABLE and not asked:
                 yield f"every user of this machine may use {address}, whose mode is 0{address.mode:o}"
         case _:
             assert_never(address)
 
 
-def _admin_warnings(address: Address) -> Iterator[str]:
+def _admin_warnings(address: Address, *, asked: bool) -> Iterator[str]:
+    if isinstance(address, TcpAddress) and asked:
+        return
     if isinstance(address, TcpAddress):
         yield (
             f"every user of this machine may step in at {address}, as nobody is asked who they are: "
             "a unix socket has a mode and an owner"
         )
     else:
-        yield from _warnings(address)
+        # A socket for operators asks nobody who they are, whatever clients there are.
+        yield from _warnings(address, asked=False)

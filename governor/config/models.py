@@ -10,9 +10,10 @@ from typing import Annotated, ClassVar, Final
 from pydantic import AfterValidator, Field, JsonValue
 
 from governor.address import Address, TcpAddress
-from governor.config import listeners
+from governor.config import clients, listeners
 from governor.config.accepts import Context
 from governor.config.audits import AUDIT_OR_OFF, Audit
+from governor.config.clients import Clients, ClientSection
 from governor.config.declared import SOME, Conflict, Declared, given, list_of, mapping_of
 from governor.config.listeners import DEFAULT_HTTP, DEFAULT_LISTEN, Listener, OneOrSome, apart, here
 from governor.config.nodes import MappingNode
@@ -72,6 +73,16 @@ class File(Declared):
             examples=[{"unix": "/run/governor/admin.sock", "mode": "0600"}, ["unix:admin.sock", "127.0.0.1:7413"]],
         ),
     ] = ()
+    clients: Annotated[
+        dict[Name, ClientSection] | None,
+        Clients(),
+        Field(
+            description="Who may ask, by name: with this section, whoever is none of these is refused, but on a unix "
+            "socket of admin. Without it, nobody is asked who they are.",
+            examples=[{"orders": {"tokens": [f"sha256:{'0' * 64}"], "resources": ["orders-*"], "verbs": ["acquire"]}}],
+            json_schema_extra=NAMES,
+        ),
+    ] = None
     http: Annotated[
         TcpAddress | None,
         TCP_OR_OFF,
@@ -187,6 +198,7 @@ class File(Declared):
         """What no single key can tell: names used twice, more than can be served, one port for two things."""
         yield from _crowded(node, context)
         yield from listeners.conflicts(node, context)
+        yield from clients.conflicts(node)
 
 
 def _crowded(node: MappingNode, context: Context) -> Iterator[Conflict]:

@@ -12,8 +12,7 @@ from pydantic_core import PydanticCustomError
 from governor.config.accepts import Accepts, Context
 from governor.config.nodes import Scalar
 from governor.config.problems import spoken
-from governor.config.resources import BURST as BURSTS
-from governor.config.resources import PERMITS, window
+from governor.config.resources import BURSTS, PERMITS, window
 from governor.config.values import RATE, RATE_OR_UNLIMITED
 from governor.config.written import BURST, limit_settings
 from governor.core.kinds.rate_limit import RateLimitSpec, Window

@@ -27,7 +27,7 @@ from governor.core.limit import LimitSpec
 from governor.core.types import MAX_PERMITS
 
 PERMITS: Final = whole_or_unlimited(0, MAX_PERMITS)
-BURST: Final = whole(1, MAX_PERMITS)
+BURSTS: Final = whole(1, MAX_PERMITS)
 
 
 class Resource(Terms):
@@ -73,7 +73,7 @@ class Window(Declared):
     shorthand: ClassVar[str] = "rate"
 
     rate: Annotated[Rate, RATE, Field(description="Permits per time; 0/s closes it.", examples=["100/s", "10/30s"])]
-    burst: Annotated[int | None, BURST, Field(description=_BURST_WORDS, examples=[20])] = None
+    burst: Annotated[int | None, BURSTS, Field(description=_BURST_WORDS, examples=[20])] = None
 
     def spec(self) -> WindowSpec:
         """What the core is told of it."""
@@ -99,7 +99,7 @@ class RateLimit(Resource):
             examples=["100/s", "10/30s"],
         ),
     ] = None
-    burst: Annotated[int | None, BURST, Field(description=_BURST_WORDS, examples=[20])] = None
+    burst: Annotated[int | None, BURSTS, Field(description=_BURST_WORDS, examples=[20])] = None
     windows: Annotated[
         list[Window],
         list_of("[10/s, 1000/h]"),

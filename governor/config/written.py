@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from governor.config.change import Change
+from governor.config.change import SettingChange
 from governor.config.units import Rate, format_duration, format_rate
 from governor.config.values import KEEP, RELEASE, UNLIMITED
 from governor.core.kinds.pool import MemberSpec, PoolSpec
@@ -53,20 +53,20 @@ def limit_settings(limit: LimitSpec) -> dict[str, str]:
             raise AssertionError(f"{limit.kind}: nobody has said how to write this")
 
 
-def changes(before: ResourceSpec, after: ResourceSpec) -> list[Change]:
+def changes(before: ResourceSpec, after: ResourceSpec) -> list[SettingChange]:
     """What differs; of what both kinds have, if they are of two kinds."""
     old, new = settings(before), settings(after)
-    kind = [Change("kind", before.kind, after.kind)] if before.kind != after.kind else []
+    kind = [SettingChange("kind", before.kind, after.kind)] if before.kind != after.kind else []
     members = []
     if isinstance(before.limit, PoolSpec) and isinstance(after.limit, PoolSpec):
         members = _some(list(_members(before.limit, after.limit)))
-    plain = [Change(name, old.get(name, ""), new.get(name, "")) for name in old | new]
+    plain = [SettingChange(name, old.get(name, ""), new.get(name, "")) for name in old | new]
     return kind + [change for change in plain if change.before != change.after] + members
 
 
-def declared(spec: ResourceSpec) -> list[Change]:
+def declared(spec: ResourceSpec) -> list[SettingChange]:
     """What there will be of one that was not there."""
-    return [Change(name, "", text) for name, text in settings(spec).items()]
+    return [SettingChange(name, "", text) for name, text in settings(spec).items()]
 
 
 def _on_disconnect(grace: Nanos | None) -> str:
@@ -82,17 +82,17 @@ def _rates(windows: tuple[Window, ...]) -> dict[str, str]:
     if not windows:
         return {"rate": UNLIMITED}
     if len(windows) == 1:
-        return {"rate": written_rate(windows[0]), "burst": str(windows[0].burst)}
+        return {"rate": _rate(windows[0]), "burst": str(windows[0].burst)}
     return {"windows": ", ".join(map(_window, windows))}
 
 
-def written_rate(window: Window) -> str:
+def _rate(window: Window) -> str:
     """Such as ``100/s``."""
     return format_rate(Rate(window.permits, window.period))
 
 
 def _window(window: Window) -> str:
-    rate = written_rate(window)
+    rate = _rate(window)
     return rate if window.burst == window.permits else f"{rate}{BURST}{window.burst}"
 
 
@@ -117,34 +117,34 @@ def _names(members: tuple[MemberSpec, ...]) -> str:
     return named if len(members) <= _NAMED else f"{named} and {len(members) - _NAMED} more"
 
 
-def _members(before: PoolSpec, after: PoolSpec) -> Iterator[Change]:
+def _members(before: PoolSpec, after: PoolSpec) -> Iterator[SettingChange]:
     old, new = ({member.id: member for member in pool.members} for pool in (before, after))
     for name in old | new:
         was, will = old.get(name), new.get(name)
         if was is not None and will is not None:
             yield from _member(was, will)
         else:
-            yield Change(f"members.{name}", _shares(was), _shares(will))
+            yield SettingChange(f"members.{name}", _shares(was), _shares(will))
     kept = [name for name in old if name in new]
     if kept != [name for name in new if name in old]:
-        yield Change("members", "as declared", "in another order")
+        yield SettingChange("members", "as declared", "in another order")
 
 
 def _shares(member: MemberSpec | None) -> str:
     return "" if member is None else f"max_leases {member.max_leases}"
 
 
-def _member(was: MemberSpec, will: MemberSpec) -> Iterator[Change]:
+def _member(was: MemberSpec, will: MemberSpec) -> Iterator[SettingChange]:
     where = f"members.{was.id}"
     if was.max_leases != will.max_leases:
-        yield Change(f"{where}.max_leases", str(was.max_leases), str(will.max_leases))
+        yield SettingChange(f"{where}.max_leases", str(was.max_leases), str(will.max_leases))
     old, new = dict(was.attributes), dict(will.attributes)
     for key in old | new:
         if old.get(key) != new.get(key):
-            yield Change(f"{where}.{key}", HIDDEN if key in old else "", HIDDEN if key in new else "")
+            yield SettingChange(f"{where}.{key}", HIDDEN if key in old else "", HIDDEN if key in new else "")
 
 
-def _some(told: list[Change]) -> list[Change]:
+def _some(told: list[SettingChange]) -> list[SettingChange]:
     if len(told) <= _TOLD:
         return told
-    return [*told[:_TOLD], Change("members", "", f"and {len(told) - _TOLD} more changes")]
+    return [*told[:_TOLD], SettingChange("members", "", f"and {len(told) - _TOLD} more changes")]

@@ -276,7 +276,7 @@ class Engine(Looks):
             case Reconfigure():
                 reload.declare(lending, event.resources, now, effects)
             case Restore():
-                restart.restore(lending, event, now, effects)
+                restart.restore(lending, event, effects)
             case Pause():
                 lending.pause(event.length, now, effects)
                 self._catch_up(event, now, effects)

@@ -96,12 +96,14 @@ class Restore:
 
     The resources must be declared as they were remembered: `Reconfigure` comes before, and once more after it if they
     are to be others from now on. Instants are of the new clock. ``past``: those whose request ids still stand, oldest
-    first. The tickets of all these are gone, but it is taken for granted that somebody had the answer.
+    first. ``fading``: resources that were neither declared nor lent, but spent. The tickets of all these are gone, but
+    it is taken for granted that somebody had the answer.
     """
 
     leases: "tuple[Held, ...]"
     resources: "tuple[Remembered, ...]" = ()
     past: "tuple[Past, ...]" = ()
+    fading: "tuple[Remembered, ...]" = ()
 
 
 @dataclass(slots=True)

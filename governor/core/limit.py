@@ -7,7 +7,7 @@ and are tested for each row of ``kinds.KINDS``.
 from typing import ClassVar, Protocol
 
 from governor.core.memory import Memory
-from governor.core.snapshot import MemberCounts
+from governor.core.snapshot import MemberCounts, MemberView, WindowView
 from governor.core.types import Member, Nanos, Outcome
 
 
@@ -15,9 +15,35 @@ class LimitSpec(Protocol):
     """What an operator declares of one kind: frozen, comparable, hashable."""
 
     kind: ClassVar[str]
+    # Whether another of its kind may be in force for a while.
+    overridable: ClassVar[bool]
 
     def build(self, now: Nanos) -> "Limit":
         """The limit in its idle state."""
+        ...
+
+
+class Roster(Protocol):
+    """The members of a limit that has any, as operators see and order them."""
+
+    def views(self, now: Nanos) -> tuple[MemberView, ...]:
+        """Each member, in the declared order; those that are removed and still lent come last."""
+        ...
+
+    def declares(self, member_id: str) -> bool:
+        """Whether there is such a member, and not only since it is still lent."""
+        ...
+
+    def recycle(self, member_id: str | None, now: Nanos) -> tuple[str, ...]:
+        """Have this member, or all, opened anew. The ids of those for which that is news."""
+        ...
+
+    def keep_out(self, member_id: str, until: Nanos, now: Nanos) -> bool:
+        """Quarantine a declared member until then, `NEVER` is until it is readmitted; whether that changes anything."""
+        ...
+
+    def readmit(self, member_id: str, now: Nanos) -> bool:
+        """End the quarantine of a declared member, and its row of failures; whether there was any."""
         ...
 
 
@@ -69,6 +95,15 @@ class Limit(Protocol):
 
     def members(self, now: Nanos) -> MemberCounts | None:
         """The states of a pool's members; None for other kinds."""
+        ...
+
+    @property
+    def roster(self) -> Roster | None:
+        """Its members; None when its permits are all alike."""
+        ...
+
+    def windows(self, now: Nanos) -> tuple[WindowView, ...]:
+        """The rates that it obeys, if it does."""
         ...
 
     def matters_until(self, now: Nanos) -> Nanos:

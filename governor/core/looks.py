@@ -4,12 +4,11 @@ It knows where everything is. It must never change anything, nor take long but f
 """
 
 from collections.abc import Iterable
+from itertools import islice
 
-from governor.core import admission, differences, invariants, restart
+from governor.core import admission, invariants, restart
 from governor.core.ask import Ask
-from governor.core.differences import Difference
-from governor.core.kinds.pool import Pool
-from governor.core.kinds.rate_limit import RateLimit
+from governor.core.differences import Comparison
 from governor.core.leases import Lease
 from governor.core.lending import Lending
 from governor.core.resource import Remembered, Resource, ResourceSpec
@@ -42,6 +41,15 @@ class Looks:
         known = self._lending.register.of_request(client, request_id)
         return known.id if isinstance(known, Lease) and known.end is None and known.deadline is not None else None
 
+    def knows(self, client: str, request_id: str) -> bool:
+        """Whether this client's request id stands for anything: a place in line, or a lease that lives or has ended."""
+        return self._lending.register.of_request(client, request_id) is not None
+
+    def client_of(self, lease_id: LeaseId) -> str | None:
+        """Whose a lease is; None when it does not live."""
+        lease = self._lending.leases.live(lease_id)
+        return None if lease is None else lease.ask.event.client
+
     def held(self, lease_id: LeaseId) -> Held | None:
         """What a lease is, as of the last step; None when it does not live."""
         return restart.held(self._lending, lease_id)
@@ -55,17 +63,25 @@ class Looks:
         return restart.past(self._lending, lease_id)
 
     def remembered(self) -> list[str]:
-        """The resources that a restart must know: also removed ones that are lent, or of which too much is spent."""
-        return self._lending.resources.names()
+        """The resources that a restart must know: also removed ones that are lent."""
+        return [resource.spec.name for resource in self._lending.resources]
 
     def remember(self, resource: str, *, now: Nanos) -> Remembered | None:
         """What a restart must know of one of those; None of any other."""
-        known = self._lending.resources.remembered(resource)
+        known = self._named(resource)
         return None if known is None else known.remember(now)
+
+    def fading(self, *, now: Nanos) -> tuple[Remembered, ...]:
+        """What a restart must know of those that are neither declared nor lent, but of which too much is spent."""
+        return tuple([resource.remember(now) for resource in self._lending.resources.fading])
+
+    def fades(self, resource: str) -> bool:
+        """Whether one of those has this name; another of it may be declared."""
+        return self._lending.resources.fades(resource)
 
     def marks(self, resource: str) -> int | None:
         """Of one of those: another number after any change that must be remembered before its answer."""
-        known = self._lending.resources.remembered(resource)
+        known = self._named(resource)
         return None if known is None else known.limit.marks
 
     def grace(self, lease_id: LeaseId) -> Nanos | None:
@@ -85,15 +101,14 @@ class Looks:
         known = self._named(name)
         return None if known is None else known.snapshot(now)
 
-    def lease_ids(self, resource: str | None) -> list[LeaseId]:
-        """The live leases that something is lent under, of one resource or all; rising."""
-        leases = self._lending.leases
-        if resource is None:
-            return leases.ids()
-        known = self._named(resource)
-        if known is None or not known.leases:
-            return []
-        return sorted([lease.id for lease in leases if any(other is known for other, _ in lease.ask.wants)])
+    def lease_ids(self) -> list[LeaseId]:
+        """The live leases, which something is lent under; rising. A hundred thousand of them take a millisecond."""
+        return self._lending.leases.ids()
+
+    def covers(self, lease_id: LeaseId, resource: str) -> bool:
+        """Whether this resource is one of those that a live lease is about."""
+        lease = self._lending.leases.live(lease_id)
+        return lease is not None and any(grant.resource == resource for grant in lease.grants)
 
     def lease(self, lease_id: LeaseId) -> LeaseView | None:
         """A lease as of the last step; None when it does not live."""
@@ -114,12 +129,12 @@ class Looks:
             request_id=ask.event.request_id,
         )
 
-    def waiting(self, resource: str | None) -> list[TicketId]:
-        """One ticket of each place in a line, or of all that wait; first in line first."""
+    def waiting(self, resource: str | None, most: int | None = None) -> list[TicketId]:
+        """One ticket of each place in a line, or of all that wait; first in line first, and no more than ``most``."""
         if resource is None:
-            return [ask.tickets[0] for ask in self._lending.waiters.all()]
+            return [ask.tickets[0] for ask in islice(self._lending.waiters.all(), most)]
         known = self._named(resource)
-        return [] if known is None else [ask.tickets[0] for ask in known.line]
+        return [] if known is None else [ask.tickets[0] for ask in islice(known.line, most)]
 
     def waiter(self, ticket: TicketId) -> WaiterView | None:
         """The place in line that a ticket stands for; None when it does not wait."""
@@ -137,23 +152,23 @@ class Looks:
         )
 
     def members(self, resource: str, *, now: Nanos) -> tuple[MemberView, ...]:
-        """The members of a pool; nothing has members but a pool."""
+        """The members of one that has any."""
         known = self._named(resource)
-        return known.limit.views(now) if known is not None and isinstance(known.limit, Pool) else ()
+        return () if known is None or known.limit.roster is None else known.limit.roster.views(now)
 
     def windows(self, resource: str, *, now: Nanos) -> tuple[WindowView, ...]:
-        """The windows of a rate limit; nothing else has any."""
+        """The windows of one that has any."""
         known = self._named(resource)
-        return known.limit.windows(now) if known is not None and isinstance(known.limit, RateLimit) else ()
+        return () if known is None else known.limit.windows(now)
 
     def declared(self, resource: str) -> ResourceSpec | None:
         """What is declared of a resource, whatever is in force; None when it is not declared."""
         known = self._named(resource)
         return None if known is None or known.removed else known.spec
 
-    def differences(self, specs: tuple[ResourceSpec, ...], *, now: Nanos) -> tuple[Difference, ...]:
-        """What `Reconfigure` would change now, and whom that would tell what."""
-        return differences.between(self._lending, specs, now)
+    def compare(self, specs: tuple[ResourceSpec, ...]) -> Comparison:
+        """What `Reconfigure` would change, and whom that would tell what; some of it at a time."""
+        return Comparison(self._lending, specs)
 
     # --- what tests see -------------------------------------------------------------------------------------
 

@@ -82,7 +82,7 @@ class PoolMember:
     def lend(self, max_lifetime: Nanos | None, idle_timeout: Nanos | None, now: Nanos) -> Member:
         """Lend one slot; first recycle what has reached its lifetime, has lain idle for the timeout, or is to be."""
         if (
-            self._stale == self.record.generation
+            (self._stale and self._stale == self.record.generation)
             or (max_lifetime is not None and now - self._opened >= max_lifetime)
             or (idle_timeout is not None and not self.lent and now - self._idle_since >= idle_timeout)
         ):

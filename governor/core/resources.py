@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from governor.core.agenda import Agenda
-from governor.core.resource import Override, Resource, ResourceSpec
+from governor.core.resource import Override, Remembered, Resource, ResourceSpec
 from governor.core.types import Nanos
 
 # As many as one config may declare.
@@ -40,8 +40,9 @@ class Resources:
         self._by_agenda_key: dict[int, Resource] = {}
         self._next_key = first_key
         self._agenda = agenda
-        # Neither declared nor lent, but spent: two reloads, there and back, must not refill a rate limit.
-        self._fading: dict[str, Resource] = {}
+        # By name and kind. Neither declared nor lent, but spent: two reloads, there and back, must not refill a rate
+        # limit. Meanwhile another kind may have the name.
+        self._fading: dict[tuple[str, str], Resource] = {}
 
     def __iter__(self) -> Iterator[Resource]:
         return iter(self._by_name.values())
@@ -116,9 +117,8 @@ class Resources:
 
     def _new(self, spec: ResourceSpec, now: Nanos) -> Resource:
         """Idle, unless too much is spent of it since it was declared before: then it goes on from there."""
-        resource = self._fading.get(spec.name)
-        if resource is not None and resource.spec.kind == spec.kind:
-            del self._fading[spec.name]
+        resource = self._fading.pop((spec.name, spec.kind), None)
+        if resource is not None:
             resource.agenda_key = self._next_key
             resource.redeclare(spec, now)
         else:
@@ -129,20 +129,27 @@ class Resources:
 
     def _fade(self, gone: list[Resource], now: Nanos) -> None:
         """Remember these until what they have spent is back; of too many, those for which that takes longest."""
-        # What has nothing to remember must not take the place of a rate limit that had the name before it.
-        self._fading.update({each.spec.name: each for each in gone if each.limit.matters_until(now) > now})
-        until = {name: resource.limit.matters_until(now) for name, resource in self._fading.items()}
-        names = sorted([name for name, at in until.items() if at > now], key=lambda name: until[name])
-        self._fading = {name: self._fading[name] for name in names[-MAX_FADING:]}
+        self._fading.update({(each.spec.name, each.spec.kind): each for each in gone})
+        until = {key: resource.limit.matters_until(now) for key, resource in self._fading.items()}
+        keys = sorted([key for key, at in until.items() if at > now], key=lambda key: until[key])
+        self._fading = {key: self._fading[key] for key in keys[-MAX_FADING:]}
 
-    def names(self) -> list[str]:
-        """Of all that a restart must know, those that are neither declared nor lent, but spent, among them."""
-        present = [resource.spec.name for resource in self]
-        return [*present, *[name for name in self._fading if (name, "") not in self._by_name]]
+    @property
+    def fading(self) -> list[Resource]:
+        """Those that are neither declared nor lent, but spent; of each name one of each kind at most."""
+        return list(self._fading.values())
 
-    def remembered(self, name: str) -> Resource | None:
-        """One of those. Of two of one name, which are of different kinds, the one that is declared."""
-        return self.get((name, "")) or self._fading.get(name)
+    def fades(self, name: str) -> bool:
+        """Whether one of those has this name."""
+        return any(name == fading for fading, _ in self._fading)
+
+    def recall_fading(self, remembered: Remembered) -> None:
+        """Another engine had this among them; raises UnreadableError."""
+        spec = remembered.spec
+        resource = Resource(spec, agenda_key=0, now=remembered.at)
+        resource.limit.recall(remembered.memory, remembered.at)
+        resource.remove()
+        self._fading[spec.name, spec.kind] = resource
 
     def retire(self, resource: Resource) -> None:
         """Forget one that is no longer declared, lent or waited for."""

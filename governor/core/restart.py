@@ -9,7 +9,7 @@ from governor.core import admission
 from governor.core.ask import Ask
 from governor.core.effects import Effect, Restored, RestoreRefused
 from governor.core.events import Acquire, Restore
-from governor.core.kinds.rate_limit import RateLimitSpec
+from governor.core.kinds import SPENT
 from governor.core.leases import REMEMBERED, Lease
 from governor.core.lending import Lending
 from governor.core.memory import UnreadableError
@@ -72,15 +72,16 @@ def past(lending: Lending, lease_id: LeaseId) -> Past | None:
     return Past(lease.id, event.claims, event.client, event.request_id, lease.end, lease.ended_at, waited)
 
 
-def restore(lending: Lending, event: Restore, now: Nanos, effects: list[Effect]) -> None:
+def restore(lending: Lending, event: Restore, effects: list[Effect]) -> None:
     """Take over what was remembered, if it makes sense."""
     assert not len(lending.leases) + len(lending.waiters), "somebody asked before the restart was over"
-    pools = {resource.spec.name for resource in lending.resources if resource.limit.members(now) is not None}
+    pools = {resource.spec.name for resource in lending.resources if resource.limit.roster is not None}
     shapes: _Shapes = {}
     told: list[tuple[LeaseId | str, str | None]] = [
         *[(lease.id, _restore_lease(lending, lease, pools, shapes)) for lease in event.leases],
         *[(lease.id, _restore_past(lending, lease)) for lease in event.past[-REMEMBERED:]],
-        *[(remembered.spec.name, _recall(lending, remembered, now)) for remembered in event.resources],
+        *[(remembered.spec.name, _recall(lending, remembered)) for remembered in event.resources],
+        *[(fading_name(remembered), _recall_fading(lending, remembered)) for remembered in event.fading],
     ]
     problems = [(culprit, problem) for culprit, problem in told if problem is not None]
     if not problems:
@@ -135,7 +136,7 @@ def _shape(lending: Lending, former: Held, pools: set[str]) -> "_Shape":
 
 def _spent(name: str) -> Resource:
     """Stands for whatever a permit was spent of that is never asked for again."""
-    return Resource(ResourceSpec(name, RateLimitSpec(()), 0, 0, None, 0, 0), agenda_key=0, now=0)
+    return Resource(ResourceSpec(name, SPENT, 0, 0, None, 0, 0), agenda_key=0, now=0)
 
 
 def _restore_past(lending: Lending, former: Past) -> str | None:
@@ -163,13 +164,30 @@ def _misfit(lending: Lending, lease_id: LeaseId, event: Acquire) -> str | None:
     return None if denial is None else f"{denial.field}: expected {denial.expected}"
 
 
-def _recall(lending: Lending, remembered: Remembered, now: Nanos) -> str | None:
+def fading_name(remembered: Remembered) -> str:
+    """What one that is declared no more is called beside the resource that may have its name now."""
+    return f"{remembered.spec.name} (declared before, as a {remembered.spec.kind})"
+
+
+def _recall_fading(lending: Lending, remembered: Remembered) -> str | None:
+    """Let what is declared no more recall what was spent of it; why not, if it cannot."""
+    resource = lending.resources.get((remembered.spec.name, ""))
+    if resource is not None and resource.spec.kind == remembered.spec.kind:
+        return "is declared"
+    try:
+        lending.resources.recall_fading(remembered)
+    except UnreadableError as error:
+        return f"what it remembers makes no sense: {error}"
+    return None
+
+
+def _recall(lending: Lending, remembered: Remembered) -> str | None:
     """Let a resource recall what its kind remembers; why not, if it cannot."""
     resource = lending.resources.get((remembered.spec.name, ""))
     if resource is None or resource.spec != remembered.spec:
         return "is not declared as it was remembered"
     override = remembered.override
-    if override is not None and (override.limit.kind != resource.spec.kind or resource.limit.members(now) is not None):
+    if override is not None and (override.limit.kind != resource.spec.kind or not override.limit.overridable):
         return f"its limit cannot be that of a {override.limit.kind} for a while"
     resource.stand(remembered.standing)
     lending.resources.override(resource, override, remembered.at)

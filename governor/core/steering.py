@@ -10,7 +10,6 @@ from governor.core import reload
 from governor.core.agenda import NEVER
 from governor.core.effects import Effect, OverrideOver, Steered, SteerProblem, SteerRefused
 from governor.core.events import Quarantine, Readmit, Recycle, SetOverride, SetStanding, Steer
-from governor.core.kinds.pool import Pool
 from governor.core.lending import Lending
 from governor.core.resource import Override, Resource
 from governor.core.types import Denial, Nanos, Reason, Standing
@@ -53,7 +52,7 @@ def _stand(lending: Lending, resource: Resource, standing: Standing, now: Nanos,
 def _override(lending: Lending, resource: Resource, order: SetOverride, now: Nanos, effects: list[Effect]) -> None:
     name = resource.spec.name
     override = None if order.limit is None else Override(order.limit, order.until)
-    if isinstance(resource.limit, Pool):
+    if not resource.spec.limit.overridable:
         effects.append(SteerRefused(name, SteerProblem.POOL))
     elif override is not None and override.limit.kind != resource.spec.kind:
         effects.append(SteerRefused(name, SteerProblem.OTHER_KIND))
@@ -68,21 +67,21 @@ def _override(lending: Lending, resource: Resource, order: SetOverride, now: Nan
 
 
 def _members(resource: Resource, order: Recycle | Quarantine | Readmit, now: Nanos) -> Steered | SteerRefused:
-    name, pool, member = resource.spec.name, resource.limit, order.member
-    if not isinstance(pool, Pool):
+    name, roster, member = resource.spec.name, resource.limit.roster, order.member
+    if roster is None:
         return SteerRefused(name, SteerProblem.NOT_A_POOL)
-    if member is not None and not pool.declares(member):
+    if member is not None and not roster.declares(member):
         return SteerRefused(name, SteerProblem.UNKNOWN_MEMBER)
     match order:
         case Recycle():
-            news = pool.recycle(member, now)
+            news = roster.recycle(member, now)
             return Steered(name, bool(news), news if member is None else (member,))
         case Quarantine():
             until = NEVER if order.until is None else order.until
             if until <= now:
                 return SteerRefused(name, SteerProblem.OVER)
-            return Steered(name, pool.keep_out(order.member, until, now), (order.member,))
+            return Steered(name, roster.keep_out(order.member, until, now), (order.member,))
         case Readmit():
-            return Steered(name, pool.readmit(order.member, now), (order.member,))
+            return Steered(name, roster.readmit(order.member, now), (order.member,))
         case _:
             assert_never(order)

@@ -41,6 +41,7 @@ class Reason(StrEnum):
     STATE_UNWRITABLE = "state_unwritable"
     UNAUTHENTICATED = "unauthenticated"
     PERMISSION_DENIED = "permission_denied"
+    CLIENT_LIMIT = "client_limit"
 
 
 class Standing(StrEnum):
@@ -112,7 +113,8 @@ class Denial:
 
     ``resource`` is what it is about; empty when it is about the whole daemon, which may be what drains.
 
-    ``field`` and ``expected`` are for a malformed ask, ``asked`` and ``limit`` for one above capacity,
+    ``field`` and ``expected`` are for a malformed ask; of one that its client may not make, ``expected`` is what he may
+    not, or how much he may, ``asked`` and ``limit`` for one above capacity,
     ``longest`` is the wait or the lease that the resource allows at most, where the refusal is about that;
     ``retry_after`` is how long until it would work (None: nobody can tell), ``ended`` is for a lease.
     """

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from governor.belongings import Belongings
+from governor.config.units import Rate, format_rate
 from governor.core.snapshot import LeaseView, MemberView, ResourceSnapshot, WaiterView, WindowView
 from governor.core.types import MILLISECOND, SECOND, Nanos
 from governor.http.document import PAGE_HASH
 from governor.http.sight import Head
 from governor.session import Session
-from governor.wording import span
 
 Json = str | int | float | None | Sequence["Json"] | Mapping[str, "Json"]
 Shown = dict[str, Json]
@@ -115,7 +115,7 @@ def member(of: MemberView) -> Shown:
 def window(of: WindowView) -> Shown:
     """One window of a rate limit."""
     return {
-        "rate": f"{of.permits}/{'s' if of.period == SECOND else span(of.period)}",
+        "rate": format_rate(Rate(of.permits, of.period)),
         "burst": of.burst,
         "available": of.available,
         "next": None if of.next_at is None else _instant(of.next_at),

@@ -5,6 +5,7 @@ decide anything. Its size is bounded by the config: there are series for each de
 closed set of outcomes, and for so many clients by name as the config says, whatever names they choose.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -15,7 +16,7 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from governor.clock import LoopClock
 from governor.core.effects import Effect
 from governor.core.snapshot import Snapshot
-from governor.core.types import EndReason, Nanos
+from governor.core.types import EndReason, Nanos, Reason
 from governor.metrics.histogram import LAGS, WRITES, Histogram
 from governor.metrics.page import ConfigFacts, DaemonFacts, Facts, written
 from governor.metrics.protobuf import ProtobufPen, of_registry
@@ -50,6 +51,7 @@ class Metrics:
         self._write_errors = 0
         self._writable = True
         self._audit_dropped = self._audit_write_errors = 0
+        self._callers_refused: Counter[str] = Counter()
         self._config = ConfigFacts()
         # The process, its garbage collector and its Python, as every Prometheus client in Python shows them.
         self._process = CollectorRegistry()
@@ -97,6 +99,10 @@ class Metrics:
         """The audit file could not be written, begun anew or opened anew; from the one thread that does."""
         self._audit_write_errors += 1
 
+    def caller_refused(self, reason: Reason) -> None:
+        """A caller may not do what it wants, or is not known."""
+        self._callers_refused[reason] += 1
+
     def config_loaded(self, digest: str, at_unix_seconds: float) -> None:
         """The config with this hash is in force since then."""
         self._config = ConfigFacts(digest, at_unix_seconds, last_successful=True)
@@ -121,6 +127,7 @@ class Metrics:
             self._writable,
             self._audit_dropped,
             self._audit_write_errors,
+            self._callers_refused.copy(),
         )
         return Facts(snapshot, self._tallies.copy(), self._loop_lag.copy(), daemon, self._config, self._version)
 

@@ -240,6 +240,13 @@ AUDIT_WRITE_ERRORS: Final = Family(
     (),
     "Failures to write the audit file, to begin a new one or to open it anew.",
 )
+CALLERS_REFUSED: Final = Family(
+    "governor_callers_refused_total",
+    "counter",
+    ("reason",),
+    "Calls and asks that their caller may not make, where the config has clients, by reason: unauthenticated, "
+    "permission_denied, or client_limit (more, or more often, than it may).",
+)
 
 # Every family of the daemon's own.
 ALL: Final = tuple(value for value in dict(globals()).values() if isinstance(value, Family))

@@ -36,6 +36,7 @@ _OUTCOMES: Final = (
     Reason.PAUSED.value,
 )
 _ENDS: Final = (EndReason.RELEASED, EndReason.EXPIRED, EndReason.DISCONNECTED)
+_CALLERS: Final = (Reason.UNAUTHENTICATED, Reason.PERMISSION_DENIED, Reason.CLIENT_LIMIT)
 _STRAYS: Final = (Reason.UNKNOWN_RESOURCE.value, Reason.MALFORMED.value)
 _RELEASES: Final = (LeaseState.RELEASED, LeaseState.ENDED, LeaseState.UNKNOWN)
 _RENEWALS: Final = (LeaseState.RENEWED, LeaseState.ENDED, LeaseState.UNKNOWN, LeaseState.REFUSED)
@@ -60,6 +61,7 @@ class DaemonFacts:
     writable: bool
     audit_dropped: int
     audit_write_errors: int
+    callers_refused: Mapping[str, int]
 
 
 @dataclass(slots=True, frozen=True)
@@ -148,6 +150,7 @@ def _about_the_daemon(facts: Facts, pen: Pen[AnyStr]) -> Iterator[AnyStr]:
     for family, value in values:
         yield from pen.family(family, [] if value is None else [(nothing, value)])
     tallies = facts.tallies
+    yield from _by(pen, "reason", families.CALLERS_REFUSED, _CALLERS, [(nothing, daemon.callers_refused)])
     yield from _by(pen, "outcome", families.STRAY_ACQUIRES, _STRAYS, [(nothing, tallies.strays)])
     yield from _by(pen, "outcome", families.LEASE_RELEASES, _RELEASES, [(nothing, tallies.releases)])
     yield from _by(pen, "outcome", families.LEASE_RENEWALS, _RENEWALS, [(nothing, tallies.renewals)])

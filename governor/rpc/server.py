@@ -21,6 +21,7 @@ from governor.lock import BindError
 from governor.rpc.admin import ADMIN, INSTEAD, AdminService, Desk, Where, anybody, nobody, unix_only
 from governor.rpc.bind import UnixSocket, bind_tcp
 from governor.rpc.companions import Health, Reflection
+from governor.rpc.guard import Guard
 from governor.rpc.servicer import SERVICE, GovernorServicer
 from governor.rpc.session import MESSAGE_BYTES, SessionService
 from governor.sessions import Sessions
@@ -155,23 +156,30 @@ class GrpcServer:
 
 
 async def serve(
-    driver: Driver, clock: Clock, listen: Sequence[Address], *, restart_grace: Nanos = 0, desk: Desk | None = None
+    driver: Driver,
+    clock: Clock,
+    listen: Sequence[Address],
+    *,
+    restart_grace: Nanos = 0,
+    desk: Desk | None = None,
+    guard: Guard | None = None,
 ) -> GrpcServer:
     """Binds all of ``listen``, or none and raises `BindError`; when it returns, clients can call.
 
     ``restart_grace``: what sessions are promised should this process die; 0 is nothing. ``desk``: for operators; with
-    None they are not served.
+    None they are not served. ``guard``: asked before every call; None lets everybody through.
     """
     _quieten()
-    sessions = SessionService(driver, restart_grace)
-    governor = GovernorServicer(driver, clock, sessions, None if desk is None else desk.config)
+    guard = guard or Guard(driver)
+    sessions = SessionService(driver, guard, restart_grace)
+    governor = GovernorServicer(driver, clock, sessions, guard, None if desk is None else desk.config)
     if desk is None:
         main = _Place(listen, _connections_each(listen), Health((SERVICE,)), (SERVICE,))
         main.add(governor.handlers())
         await _open(main)
         return GrpcServer([main], sessions, None)
     where = desk.where
-    admin = AdminService(driver, clock, sessions, desk)
+    admin = AdminService(driver, clock, sessions, desk, guard)
     shared, connections = where == Where(), _connections_each((*listen, *where.own))
     steady = (ADMIN,) if shared else ()
     main = _Place(listen, connections, Health((SERVICE,), steady), (SERVICE, *steady))

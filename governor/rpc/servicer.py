@@ -5,22 +5,27 @@ a permit is decided.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import grpc
 from google.protobuf.message import DecodeError
 
+from governor.access import Client, Verb
 from governor.clock import Clock
 from governor.config import ConfigState
 from governor.core.effects import Denied, Granted, LeaseResult, Queued
-from governor.core.types import SECOND, Denial, Nanos, Reason, TicketId
+from governor.core.snapshot import Snapshot
+from governor.core.types import SECOND, Claim, Denial, LeaseId, Nanos, Reason, TicketId
 from governor.driver import Driver
 from governor.rpc import status, translate
 from governor.rpc.asks import Asks
 from governor.rpc.calls import Answer, Context, Method, unary
 from governor.rpc.delivery import Delivery
 from governor.rpc.gathering import Gathering
+from governor.rpc.guard import Caller, Guard
 from governor.rpc.reading import Reading
 from governor.rpc.replies import Replies
 from governor.rpc.session import SessionService
@@ -41,9 +46,15 @@ class GovernorServicer:
     """Answers the calls of one daemon."""
 
     def __init__(
-        self, driver: Driver, clock: Clock, sessions: SessionService, config: Callable[[], ConfigState] | None = None
+        self,
+        driver: Driver,
+        clock: Clock,
+        sessions: SessionService,
+        guard: Guard,
+        config: Callable[[], ConfigState] | None = None,
     ) -> None:
         """``config``: which one is in force, if that is to be told."""
+        self._guard = guard
         self._sessions = sessions
         self._config = config
         self._driver = driver
@@ -66,9 +77,13 @@ class GovernorServicer:
         return grpc.method_handlers_generic_handler(SERVICE, handlers | {"Session": self._sessions.handler()})
 
     def _acquire(self, raw: bytes, context: Context) -> Answer | Awaitable[Answer]:
+        if self._guard.policy is not None:
+            return self._acquire_as(self._guard.caller(context), raw, context)
         ask = self._asks.read(raw)
         if isinstance(ask, Denial):
             return status.refusal(ask)
+        if ask.request_id and not ask.client:
+            return status.refusal(translate.NAMELESS)
         answer = self._driver.ask(
             ask.claims,
             client=ask.client,
@@ -81,8 +96,40 @@ class GovernorServicer:
             return self._answered_later(answer.ticket)
         return self._answered(answer)
 
-    async def _answered_later(self, ticket: TicketId) -> Answer:
-        answered = self._answered(await self._driver.answer(ticket))
+    def _acquire_as(self, caller: Caller | Denial, raw: bytes, context: Context) -> Answer | Awaitable[Answer]:
+        """The same for a client that is known, under the name by which it is."""
+        if isinstance(caller, Denial):
+            return status.refusal(caller)
+        ask = self._asks.read(raw)
+        if isinstance(ask, Denial):
+            return status.refusal(ask)
+        denial = self._guard.refusal_of_ask(caller, ask.claims, ask.lease, ask.request_id)
+        if denial is not None:
+            return status.refusal(denial)
+        answer = self._driver.ask(
+            ask.claims,
+            client=caller.client.name,
+            wait=_patience(ask.wait, context.time_remaining()),
+            lease=self._guard.length(caller, ask.claims, ask.lease),
+            request_id=ask.request_id,
+            labels=ask.labels,
+        )
+        if isinstance(answer, Queued):
+            return self._answered_later(answer.ticket, caller, ask.claims)
+        return self._answered(answer)
+
+    async def _answered_later(
+        self, ticket: TicketId, caller: Caller | None = None, claims: tuple[Claim, ...] = ()
+    ) -> Answer:
+        policy = self._guard.policy
+        answer = await self._driver.answer(ticket)
+        if policy is not self._guard.policy:
+            # What he was allowed when he asked is not what he is now that it is his turn.
+            denial = self._guard.again(caller, Verb.ACQUIRE, [claim.resource for claim in claims])
+            if isinstance(denial, Denial):
+                self._driver.abandon(ticket)
+                return status.refusal(denial)
+        answered = self._answered(answer)
         return answered if isinstance(answered, (bytes, status.Refusal)) else await answered
 
     def _answered(self, answer: Granted | Denied) -> Answer | Awaitable[Answer]:
@@ -123,6 +170,9 @@ class GovernorServicer:
         return reply
 
     def _release(self, raw: bytes, context: Context) -> Answer | Awaitable[Answer]:
+        caller = None if self._guard.policy is None else self._guard.caller(context)
+        if isinstance(caller, Denial):
+            return status.refusal(caller)
         try:
             request = pb.ReleaseRequest.FromString(raw)
         except DecodeError:
@@ -131,7 +181,11 @@ class GovernorServicer:
         if isinstance(ask, Denial):
             return status.refusal(ask)
         leases, outcome = ask
-        results = self._driver.release(leases, outcome)
+        if caller is None:
+            results = self._driver.release(leases, outcome)
+        else:
+            foreign = self._guard.foreign(caller, leases)
+            results = _but_for(foreign, leases, lambda own: self._driver.release(own, outcome))
         refused = _refused(results)
         if refused is not None:
             return refused
@@ -141,6 +195,9 @@ class GovernorServicer:
         return reply if isinstance(recorded, bool) else _after(recorded, reply)
 
     def _renew(self, raw: bytes, context: Context) -> Answer | Awaitable[Answer]:
+        caller = None if self._guard.policy is None else self._guard.caller(context)
+        if isinstance(caller, Denial):
+            return status.refusal(caller)
         try:
             request = pb.RenewRequest.FromString(raw)
         except DecodeError:
@@ -149,7 +206,13 @@ class GovernorServicer:
         if isinstance(ask, Denial):
             return status.refusal(ask)
         leases, length = ask
-        results = self._driver.renew(leases, length)
+        if caller is None:
+            results = self._driver.renew(leases, length)
+        else:
+            if (denial := self._guard.refusal_of_length(caller, length)) is not None:
+                return status.refusal(denial)
+            foreign = self._guard.foreign(caller, leases, renew=True)
+            results = _but_for(foreign, leases, lambda own: self._driver.renew(own, length))
         refused = _refused(results)
         if refused is not None:
             return refused
@@ -158,12 +221,39 @@ class GovernorServicer:
         return reply if isinstance(recorded, bool) else _after(recorded, reply)
 
     def _list_resources(self, raw: bytes, context: Context) -> Answer:
+        seen = self._driver.snapshot
+        if self._guard.policy is not None:
+            caller = self._guard.caller(context)
+            denial = caller if isinstance(caller, Denial) else self._guard.refusal(caller, Verb.READ)
+            if denial is not None:
+                return status.refusal(denial)
+            assert isinstance(caller, Caller), "nobody in particular is let through"
+            seen = partial(_seen_by, caller.client, seen)
         try:
             pb.ListResourcesRequest.FromString(raw)
         except DecodeError:
             return status.refusal(translate.undecodable(pb.ListResourcesRequest))
         config = None if self._config is None else translate.config_state(self._config())
-        return translate.resources(self._driver.snapshot(), self._clock.now(), config).SerializeToString()
+        return translate.resources(seen(), self._clock.now(), config).SerializeToString()
+
+
+def _but_for(
+    foreign: Mapping[LeaseId, LeaseResult],
+    leases: tuple[LeaseId, ...],
+    do: Callable[[tuple[LeaseId, ...]], tuple[LeaseResult, ...]],
+) -> tuple[LeaseResult, ...]:
+    """What becomes of each of these: it is done to those that are not ``foreign``."""
+    if not foreign:
+        return do(leases)
+    own = tuple(lease for lease in leases if lease not in foreign)
+    done = iter(do(own) if own else ())
+    return tuple(foreign[lease] if lease in foreign else next(done) for lease in leases)
+
+
+def _seen_by(client: Client, look: Callable[[], Snapshot]) -> Snapshot:
+    """What there is of its resources."""
+    seen = look()
+    return replace(seen, resources=tuple(each for each in seen.resources if client.covers(each.name)))
 
 
 async def _after(recorded: Awaitable[bool], reply: bytes) -> Answer:

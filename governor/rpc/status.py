@@ -101,7 +101,7 @@ TABLE: Final[dict[Reason, Row]] = {
     ),
     Reason.DRAINING: Row(
         StatusCode.UNAVAILABLE,
-        "{where}: draining: it is about to end, so nobody waits in line any more; try again {when}, or when it is back",
+        "{where}: draining: {drained}",
         retry=SECOND,
     ),
     Reason.STATE_UNWRITABLE: Row(
@@ -110,11 +110,15 @@ TABLE: Final[dict[Reason, Row]] = {
         retry=SECOND,
     ),
     Reason.UNAUTHENTICATED: Row(
-        StatusCode.UNAUTHENTICATED, "{where}: it is not known who is asking; send credentials with the call"
+        StatusCode.UNAUTHENTICATED, "{where}: it is not known who is asking; send the token of a client with the call"
     ),
     Reason.PERMISSION_DENIED: Row(
         StatusCode.PERMISSION_DENIED,
-        "{where}: this caller may not do that; ask governor's operator for leave",
+        "{where}: this client may not {expected}; see clients in governor's config",
+    ),
+    Reason.CLIENT_LIMIT: Row(
+        StatusCode.RESOURCE_EXHAUSTED,
+        "{where}: this client may {expected} at most, as clients in governor's config says; try again {when}",
     ),
 }
 
@@ -156,6 +160,11 @@ HINDRANCES: Final[dict[Hindrance, Row]] = {
 # What the subject of a NOT_FOUND is called, by the fact that names it.
 _TYPES: Final = {"session": "governor.v1.Session", "member": "governor.v1.Member"}
 
+# Of the whole daemon, and of one resource.
+_DRAINED: Final = (
+    "it is about to end, so nobody waits in line any more; try again {when}, or when it is back",
+    "an operator lets nobody in any more; try again {when}, or ask for it to be resumed",
+)
 _NOT_YOURS: Final = "what it held is no longer yours: acquire again"
 _ENDED: Final[dict[EndReason, str]] = {
     EndReason.RELEASED: f"released {{ago}} ago; {_NOT_YOURS}",
@@ -242,6 +251,7 @@ def retry_after(denial: Denial) -> Nanos | None:
 
 def _words(row: Row, denial: Denial, retry: Nanos | None, lease: LeaseId | None, waited: Nanos) -> dict[str, str]:
     ended = denial.ended
+    when = "later" if retry is None else f"in {span(retry)}"
     return {
         "where": shown(denial.resource) or DOMAIN,
         "field": denial.field or row.field,
@@ -251,10 +261,11 @@ def _words(row: Row, denial: Denial, retry: Nanos | None, lease: LeaseId | None,
         "asked": "" if denial.asked is None else count(denial.asked, "permit"),
         "limit": str(denial.limit),
         "at_most": "" if denial.limit is None else f", with {count(denial.limit, 'ask')}",
-        "when": "later" if retry is None else f"in {span(retry)}",
+        "when": when,
         "waited": span(waited, passed=True),
         "no_wait": "this ask does not wait" if denial.longest is None else "its max_wait lets nobody wait",
         "longer": _longer(row, denial),
+        "drained": _DRAINED[bool(denial.resource)].format(when=when),
         "lease": "lease" if lease is None else f"lease {lease}",
         "ended": "" if ended is None else _ENDED[ended.reason].format(ago=span(ended.ago, passed=True)),
     }

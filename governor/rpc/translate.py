@@ -6,7 +6,7 @@ ids that never were. It must never refuse for a reason that depends on a resourc
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NoReturn, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
@@ -48,11 +48,10 @@ class Ask:
     labels: tuple[tuple[str, str], ...]
 
 
+NAMELESS: Final = Denial(
+    Reason.MALFORMED, field="client", expected="a name, since a request_id counts among the asks of one client"
+)
 NO_MESSAGE: Final = Denial(Reason.MALFORMED, field="request", expected="one message, and none came")
-
-
-def _nobody() -> NoReturn:
-    raise Malformed("client", "a name, since a request_id counts among the asks of one client")
 
 
 # --- in ---------------------------------------------------------------------------------------------------------
@@ -70,8 +69,6 @@ def ask(request: pb.AcquireRequest) -> Ask | Denial:
             bounded("client", client, MAX_TEXT_BYTES)
         if len(request_id) > SURELY_SHORT:
             bounded("request_id", request_id, MAX_TEXT_BYTES)
-        if request_id and not client:
-            _nobody()
         claims, wait, lease, labels = terms_of(request)
         return Ask(claims, client, wait, lease, request_id, labels)
     except Malformed as malformed:

@@ -10,7 +10,7 @@ from typing import Final
 
 from governor.core.types import Nanos
 from governor.process import boot
-from governor.store.rows import LEASE_COLUMNS, PAST_COLUMNS, RESOURCE_COLUMNS, Plain
+from governor.store.rows import FADING_COLUMNS, LEASE_COLUMNS, PAST_COLUMNS, RESOURCE_COLUMNS, Plain
 from governor.store.stretches import run, stretches
 
 _PUT_LEASE: Final = f"INSERT OR REPLACE INTO lease ({LEASE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
@@ -20,6 +20,7 @@ _MOVE_LEASES: Final = "UPDATE lease SET deadline = ?, orphaned = ?, graced = ? W
 _PUT_PAST: Final = f"INSERT OR REPLACE INTO past ({PAST_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
 _DROP_PAST: Final = "DELETE FROM past WHERE id = ?"
 _PUT_RESOURCE: Final = f"INSERT OR REPLACE INTO resource ({RESOURCE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+_PUT_FADING: Final = f"INSERT INTO fading ({FADING_COLUMNS}) VALUES (?, ?, ?, ?, ?)"  # noqa: S608
 _DROP_RESOURCE: Final = "DELETE FROM resource WHERE name = ?"
 _STEER: Final = "UPDATE resource SET memory = ?, at = ?, standing = ?, override = ?, until = ? WHERE name = ?"
 _REMEMBER: Final = "UPDATE resource SET memory = ?, at = ? WHERE name = ?"
@@ -40,6 +41,7 @@ class Batch:
     gone_past: list[tuple[int]] = field(default_factory=list)
     # All of them, or None if they are as they were.
     resources: list[Plain] | None = None
+    fading: list[Plain] | None = None
     gone_resources: list[tuple[str]] = field(default_factory=list)
     memories: list[tuple[str, Nanos, str]] = field(default_factory=list)
     # Of which something else is in force, or said, than before.
@@ -56,6 +58,8 @@ class Batch:
             yield "UPDATE lease SET deadline = max(deadline + ?, ?)", [self.pause]
         if self.resources is not None:
             yield "DELETE FROM resource", [()]
+        if self.fading is not None:
+            yield "DELETE FROM fading", [()]
         for statement, rows in (
             (_DROP_LEASES, together) if (together := run(self.gone)) else (_DROP_LEASE, self.gone),
             (_PUT_LEASE, self.leases),
@@ -64,6 +68,7 @@ class Batch:
             (_PUT_PAST, self.past),
             (_DROP_RESOURCE, self.gone_resources),
             (_PUT_RESOURCE, self.resources),
+            (_PUT_FADING, self.fading),
             (_REMEMBER, self.memories),
             (_STEER, self.steered),
         ):

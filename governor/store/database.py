@@ -20,10 +20,12 @@ from governor.store import log, place, schema
 from governor.store.batch import PROMISE, STAMP, Batch, wall_clock
 from governor.store.errors import UNREADABLE, StoreError, store_error
 from governor.store.rows import (
+    FADING_COLUMNS,
     LEASE_COLUMNS,
     PAST_COLUMNS,
     RESOURCE_COLUMNS,
     Stored,
+    fading_of,
     lease_of,
     past_of,
     resource_of,
@@ -32,7 +34,9 @@ from governor.store.rows import (
 NAME: Final = "state.db"
 _LOG: Final = logging.getLogger("governor")
 
-_FORGET: Final = "BEGIN IMMEDIATE; DELETE FROM lease; DELETE FROM past; DELETE FROM resource; COMMIT"
+_FORGET: Final = (
+    "BEGIN IMMEDIATE; DELETE FROM lease; DELETE FROM past; DELETE FROM resource; DELETE FROM fading; COMMIT"
+)
 
 # Bytes in a page of a new file. A transaction writes whole pages into the log, and as a rule changes one row on each of
 # two or three: small ones are quicker than SQLite's 4096, and the log is a quarter as long.
@@ -124,6 +128,7 @@ class Store:
                 "UPDATE resource SET at = min(at + ?, ?), until = iif(override = '', 0, until + ?)",
                 (resources_by, now, resources_by),
             )
+            self._writer.execute("UPDATE fading SET at = min(at + ?, ?)", (resources_by, now))
             self._writer.execute(STAMP, (now, wall_clock(), boot()))
             self._writer.execute(PROMISE, (promise,))
             self._writer.execute("COMMIT")
@@ -305,6 +310,7 @@ def load(connection: sqlite3.Connection) -> Stored:
     if meta is None:
         raise ValueError("the row of meta is missing")
     resources = connection.execute(f"SELECT {RESOURCE_COLUMNS} FROM resource ORDER BY rowid")  # noqa: S608
+    fading = connection.execute(f"SELECT {FADING_COLUMNS} FROM fading ORDER BY rowid")  # noqa: S608
     leases = connection.execute(f"SELECT {LEASE_COLUMNS} FROM lease ORDER BY id")  # noqa: S608
     past = connection.execute(f"SELECT {PAST_COLUMNS} FROM past ORDER BY ended_at, id")  # noqa: S608
     reserved, stamp, written, booted, promised = meta
@@ -317,4 +323,5 @@ def load(connection: sqlite3.Connection) -> Stored:
         [lease_of(row) for row in leases],
         [past_of(row) for row in past],
         promised,
+        [fading_of(row) for row in fading],
     )

@@ -7,7 +7,7 @@ Whatever is wrong with a row is a ValueError that names it: nothing that was rea
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cache, lru_cache
 from typing import Final, TypeVar, cast
 
@@ -27,7 +27,8 @@ LEASE_COLUMNS: Final = (
     "id, client, request_id, grants, labels, granted_for, granted_at, waited, deadline, orphaned, graced"
 )
 PAST_COLUMNS: Final = "id, client, request_id, claims, reason, ended_at, waited"
-RESOURCE_COLUMNS: Final = "name, kind, spec, memory, at, standing, override, until, declared"
+FADING_COLUMNS: Final = "name, kind, spec, memory, at"
+RESOURCE_COLUMNS: Final = f"{FADING_COLUMNS}, standing, override, until, declared"
 
 Plain = tuple[int | str, ...]
 
@@ -52,6 +53,7 @@ class Stored:
 
     ``written``: when, by the wall clock, for people. ``boot``: the boot whose clock that was, if it is known.
     ``promised``: how much longer than it had left each lease lives, by the word of the daemon that wrote it.
+    ``fading``: what is neither declared nor lent, but spent.
     """
 
     reserved: int
@@ -62,6 +64,7 @@ class Stored:
     leases: list[LeaseRow]
     past: list[Past]
     promised: Nanos = 0
+    fading: list[Remembered] = field(default_factory=list)
 
 
 # --- leases -------------------------------------------------------------------------------------------------
@@ -195,9 +198,13 @@ def _member(plain: dict[str, object]) -> Member:
 
 def resource_row(resource: Remembered) -> Plain:
     """Its columns."""
+    return (*fading_row(resource), *_said(resource), int(resource.declared))
+
+
+def fading_row(resource: Remembered) -> Plain:
+    """The columns of one that is declared no more: nobody can say anything of it."""
     spec = resource.spec
-    memory, declared = memory_text(resource.memory), int(resource.declared)
-    return (spec.name, spec.kind, _spec_text(spec), memory, resource.at, *_said(resource), declared)
+    return (spec.name, spec.kind, _spec_text(spec), memory_text(resource.memory), resource.at)
 
 
 def steered_row(resource: Remembered) -> tuple[str, Nanos, str, str, Nanos, str]:
@@ -218,6 +225,11 @@ def resource_of(row: Plain) -> Remembered:
     return _read("resource", row, _resource)
 
 
+def fading_of(row: Plain) -> Remembered:
+    """The one that is declared no more, of its columns; raises ValueError."""
+    return _read("resource declared before", (*row, Standing.OPEN.value, "", 0, 0), _resource)
+
+
 def _resource(row: Plain) -> Remembered:
     name, kind, spec, memory, at, standing, other, until, present = row
     override = Override(_limit(str(kind), json.loads(str(other))), _int(until)) if other else None
@@ -234,7 +246,7 @@ def memory_text(memory: object) -> str:
 
 
 def _spec_text(spec: ResourceSpec) -> str:
-    plain = {field.name: getattr(spec, field.name) for field in fields(spec) if field.name not in {"name", "limit"}}
+    plain = {each.name: getattr(spec, each.name) for each in fields(spec) if each.name not in {"name", "limit"}}
     return _dumps({**plain, "limit": _limit_plain(spec.limit)})
 
 

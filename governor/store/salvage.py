@@ -26,11 +26,14 @@ from governor.store.database import (
 )
 from governor.store.errors import UNREADABLE, StoreError, store_error
 from governor.store.rows import (
+    FADING_COLUMNS,
     LEASE_COLUMNS,
     PAST_COLUMNS,
     RESOURCE_COLUMNS,
     Plain,
     Stored,
+    fading_of,
+    fading_row,
     lease_of,
     lease_row,
     past_of,
@@ -85,6 +88,14 @@ def save(path: Path) -> Saved:
         leases = _rows(database, f"SELECT {LEASE_COLUMNS} FROM lease", "lease", lost, lease_of)  # noqa: S608
         past = _rows(database, f"SELECT {PAST_COLUMNS} FROM past", "past", lost, past_of)  # noqa: S608
         found = _rows(database, f"SELECT {RESOURCE_COLUMNS} FROM resource", "resource", lost, resource_of)  # noqa: S608
+        faded = _rows(
+            database,
+            f"SELECT {FADING_COLUMNS} FROM fading",  # noqa: S608
+            "resource that was declared before",
+            lost,
+            fading_of,
+        )
+    fading = list({(each.spec.name, each.spec.kind): each for each in faded}.values())
     resources = list({each.spec.name: each for each in found}.values())
     leases.sort(key=lambda row: row.held.id)
     highest = max([row.held.id for row in leases] + [each.id for each in past], default=0)
@@ -93,7 +104,7 @@ def save(path: Path) -> Saved:
         meta = (highest + _MARGIN, 0, "", "", 0)
     reserved, stamp, written, booted, promised = meta
     resources += sense.stand_ins(leases, {each.spec.name for each in resources}, stamp, lost)
-    stored = Stored(max(reserved, highest), stamp, written, booted, resources, leases, past, promised)
+    stored = Stored(max(reserved, highest), stamp, written, booted, resources, leases, past, promised, fading)
     return Saved(sense.without_nonsense(stored, lost), lost)
 
 
@@ -109,6 +120,7 @@ def replace(path: Path, saved: Saved) -> Path:
                     leases=[lease_row(row.held, graced=row.graced) for row in stored.leases],
                     past=[past_row(each) for each in stored.past],
                     resources=[resource_row(each) for each in stored.resources],
+                    fading=[fading_row(each) for each in stored.fading],
                     reserved=stored.reserved,
                     promised=stored.promised,
                     stamp=stored.stamp,
@@ -204,10 +216,10 @@ def _rows(
     for order in ("ASC", "DESC"):
         try:
             for row in database.execute(f"{query} ORDER BY rowid {order}"):
-                if row[0] in found:
+                if row[:2] in found:  # no two rows begin with the same two columns
                     continue
                 try:
-                    found[row[0]] = read(row)
+                    found[row[:2]] = read(row)
                 except ValueError as error:
                     if order == "ASC":
                         lost.append(str(error))

@@ -12,6 +12,7 @@ from governor.core.kinds.pool import MemberSpec, PoolSpec
 from governor.core.kinds.semaphore import SemaphoreSpec
 from governor.core.limit import LimitSpec
 from governor.core.resource import Remembered, ResourceSpec
+from governor.core.restart import fading_name
 from governor.core.types import SECOND, LeaseId, Nanos
 from governor.store.rows import LeaseRow, Stored
 
@@ -35,7 +36,8 @@ def without_nonsense(stored: Stored, lost: list[str]) -> Stored:
         culprits.difference_update([each.id for each in stored.past])
         leases = [row for row in stored.leases if row.held.id not in culprits]
         resources = [_idle(each) if each.spec.name in culprits else each for each in stored.resources]
-        rest = replace(stored, leases=leases, past=past, resources=resources)
+        fading = [each for each in stored.fading if fading_name(each) not in culprits]
+        rest = replace(stored, leases=leases, past=past, resources=resources, fading=fading)
         assert rest != stored, f"it does not help to do without {refused.culprits}"
         stored = rest
     return stored
@@ -65,7 +67,8 @@ def _refused(stored: Stored) -> RestoreRefused | None:
     engine = Engine(first_id=LeaseId(stored.reserved + 1))
     engine.handle(Reconfigure(tuple([each.spec for each in stored.resources])), now=stored.stamp)
     leases = tuple([row.held for row in stored.leases])
-    outcome = engine.handle(Restore(leases, tuple(stored.resources), tuple(stored.past)), now=stored.stamp)[0]
+    restore = Restore(leases, tuple(stored.resources), tuple(stored.past), tuple(stored.fading))
+    outcome = engine.handle(restore, now=stored.stamp)[0]
     return outcome if isinstance(outcome, RestoreRefused) else None
 
 

@@ -12,6 +12,9 @@ How answers are told apart (see DESIGN.md, "Answers"): "never" is
 OUT_OF_RANGE, "not now" is RESOURCE_EXHAUSTED, "not while I am in this state"
 is UNAVAILABLE. Each carries google.rpc.ErrorInfo with domain
 "governor" and a reason in capitals, and RetryInfo where a time is known.
+
+Where the daemon's config says who its clients are, each call proves who makes
+it by the metadata `authorization: Bearer TOKEN`; on a session, its beginning.
 """
 
 from collections import abc as _abc
@@ -117,7 +120,8 @@ class AcquireRequest(_message.Message):
     LABELS_FIELD_NUMBER: _builtins.int
     client: _builtins.str
     """The declared name of the asking program, and the scope of its request ids.
-    At most 256 bytes. Empty is allowed.
+    At most 256 bytes. Empty is allowed. Where the daemon knows its clients, the
+    name that it has for the caller counts, whatever is said here.
     """
     request_id: _builtins.str
     """Makes the ask safe to repeat: the same id from the same client gives the
@@ -427,8 +431,8 @@ class LeaseResult(_message.Message):
         UNKNOWN: LeaseResult._State.ValueType  # 4
         """No such lease is known; nothing was changed."""
         REFUSED: LeaseResult._State.ValueType  # 5
-        """Renew: the length asked for is more than a resource of it allows; the
-        lease lives on as it was.
+        """The lease lives on as it was: it is another client's, or (Renew) the length
+        asked for is more than a resource of it allows.
         """
         REVOKED: LeaseResult._State.ValueType  # 6
         """Revoke: it ended now, by this call."""
@@ -444,8 +448,8 @@ class LeaseResult(_message.Message):
     UNKNOWN: LeaseResult.State.ValueType  # 4
     """No such lease is known; nothing was changed."""
     REFUSED: LeaseResult.State.ValueType  # 5
-    """Renew: the length asked for is more than a resource of it allows; the
-    lease lives on as it was.
+    """The lease lives on as it was: it is another client's, or (Renew) the length
+    asked for is more than a resource of it allows.
     """
     REVOKED: LeaseResult.State.ValueType  # 6
     """Revoke: it ended now, by this call."""
@@ -917,7 +921,7 @@ class Hello(_message.Message):
     HELD_FIELD_NUMBER: _builtins.int
     ALIKE_FIELD_NUMBER: _builtins.int
     client: _builtins.str
-    """The declared name of the program. 1 to 256 bytes."""
+    """The declared name of the program. 1 to 256 bytes. As in AcquireRequest."""
     pid: _builtins.int
     host: _builtins.str
     instance: _builtins.str

@@ -12,6 +12,9 @@ How answers are told apart (see DESIGN.md, "Answers"): "never" is
 OUT_OF_RANGE, "not now" is RESOURCE_EXHAUSTED, "not while I am in this state"
 is UNAVAILABLE. Each carries google.rpc.ErrorInfo with domain
 "governor" and a reason in capitals, and RetryInfo where a time is known.
+
+Where the daemon's config says who its clients are, each call proves who makes
+it by the metadata `authorization: Bearer TOKEN`; on a session, its beginning.
 """
 
 from collections import abc as _abc

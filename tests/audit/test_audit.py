@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from governor.audit import Audit
+from governor.audit.file import AuditFile
 from governor.auditing import AuditEvents, Auditing, AuditPolicy
 from governor.chronicle import Chronicle, What
 from governor.core.effects import Denied, Granted, Queued
@@ -246,7 +247,7 @@ class Failing:
     """`os.write` that fails while it is told to, with the errors that disks have."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.error: OSError | None = None
+        self.error: Exception | None = None
         self._write = os.write
         monkeypatch.setattr("governor.audit.file.os.write", self.write)
         monkeypatch.setattr("governor.audit.writer.RETRY_S", 0.001)
@@ -289,6 +290,47 @@ class TestFull:
             f"audit file {file}: cannot be written: No space left on device; until then, {meanwhile}",
             f"audit file {file}: can be written again",
         ]
+        assert rig.dropped == []
+
+    @pytest.mark.parametrize("policy", AuditPolicy)
+    @pytest.mark.parametrize(
+        ("error", "why"),
+        [
+            (RuntimeError("Symlink loop from\n'x'"), "RuntimeError: Symlink loop from 'x'"),
+            (ValueError(), "ValueError:"),
+            (MemoryError(), "MemoryError:"),
+            (OSError("odd"), "OSError: odd"),
+        ],
+    )
+    async def test_it_fails_in_a_way_that_nobody_foresaw(
+        self,
+        make: Make,
+        disk: Failing,
+        caplog: pytest.LogCaptureFixture,
+        policy: AuditPolicy,
+        error: Exception,
+        why: str,
+    ) -> None:
+        """As any other: said in one line, counted, waited for by nobody, and over when its cause is gone."""
+        caplog.set_level(logging.INFO, "governor")
+        rig = make(policy)
+        rig.pairs(1)
+        assert await rig.told()
+        disk.error = error
+        rig.pairs(1)
+        assert await rig.told() is (policy is AuditPolicy.DROP)
+        await until(lambda: rig.failed > 2)
+        assert (rig.audit.hindrance is None) is (policy is AuditPolicy.DROP)
+        disk.error = None
+        await until(lambda: rig.whats() == ["granted", "released"] * 2)
+        await until(lambda: rig.audit.hindrance is None and len(caplog.records) > 1)
+
+        said = [record.getMessage() for record in caplog.records]
+        assert said[0].startswith(f"audit file {rig.asked.file}: cannot be written: {why}; until then, ")
+        assert said[1:] == [f"audit file {rig.asked.file}: can be written again"]
+        assert not any(record.exc_info for record in caplog.records)
+        rig.pairs(1)
+        assert await rig.told()
         assert rig.dropped == []
 
     async def test_it_is_full_for_long(self, make: Make, disk: Failing) -> None:
@@ -567,6 +609,25 @@ class TestReopening:
         await until(rig.asked.file.exists)
         rig.chronicle.act(What.PAUSED)
         await until(lambda: rig.whats() == ["paused"])
+
+    async def test_it_fails_in_a_way_that_nobody_foresaw(
+        self, make: Make, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It is said, counted, and the old one is written on."""
+        rig = make()
+
+        def fail(_file: AuditFile) -> None:
+            raise RuntimeError("odd")
+
+        monkeypatch.setattr(AuditFile, "reopen", fail)
+        rig.audit.reopen()
+        rig.chronicle.act(What.PAUSED)
+        await until(lambda: rig.whats() == ["paused"])
+        assert rig.failed == 1
+        assert caplog.records[-1].getMessage() == (
+            f"audit file {rig.asked.file}: cannot be opened anew: RuntimeError: odd; "
+            "what was opened before is written on"
+        )
 
     async def test_none_can_be_made(self, make: Make, caplog: pytest.LogCaptureFixture) -> None:
         """It is said, counted, and the old one is written on."""

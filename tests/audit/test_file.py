@@ -227,6 +227,24 @@ class TestBeginningAnew:
         assert path.read_text().splitlines() == ["x" * 9] * 25
         assert complaints == [f"audit file {path}: no new one can be begun: Permission denied; it grows on"] * 2
 
+    @pytest.mark.parametrize("links", ["to itself", "in a circle", "to nowhere"])
+    def test_where_the_path_leads_nowhere(self, links: str, file: AuditFile, path: Path, complaints: list[str]) -> None:
+        """As where none can be begun; once it leads somewhere, there is a new one."""
+        write(file, "x" * 90)
+        path.rename(path.with_name("moved"))
+        other = path.with_name("other")
+        if links == "in a circle":
+            other.symlink_to(path)
+        path.symlink_to({"to itself": path, "in a circle": other, "to nowhere": path.with_name("no") / "where"}[links])
+        write(file, "y" * 90)
+
+        assert path.with_name("moved").read_text() == f"{'x' * 90}\n{'y' * 90}\n"
+        why = "No such file or directory" if links == "to nowhere" else "Too many levels of symbolic links"
+        assert complaints == [f"audit file {path}: no new one can be begun: {why}; it grows on"]
+        path.unlink()
+        write(file, "z" * 90)
+        assert path.read_text() == f"{'z' * 90}\n"
+
     def test_a_pipe_and_a_device_never_do(self, tmp_path: Path, complaints: list[str]) -> None:
         """Nor do they need somebody at the other end."""
         pipe = tmp_path / "pipe"
@@ -264,6 +282,71 @@ class TestReopening:
             file.reopen()
         write(file, "one")
         assert path.with_name("moved").read_text() == "one\n"
+
+
+@pytest.mark.parametrize("max_size", [None, 100])
+class TestDeleted:
+    """Others may delete it, and say nothing: what is written to it then could be read by nobody."""
+
+    @pytest.mark.parametrize("by", ["rm", "mv", "a link"])
+    def test_a_new_one_is_begun(
+        self, by: str, max_size: int | None, path: Path, complaints: list[str], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """With the next line, which is said once."""
+        file = AuditFile(path, max_size, 1, complaints.append)
+        write(file, "one")
+        other = path.with_name("other")
+        if by == "mv":
+            other.write_text("other\n")
+            other.replace(path)
+        else:
+            path.unlink()
+        if by == "a link":
+            path.symlink_to(other)
+        write(file, "two")
+        write(file, "three")
+        file.close()
+
+        assert path.read_text() == ("other\n" if by == "mv" else "") + "two\nthree\n"
+        told = f"audit file {path}: was deleted, with the lines in it; a new one is begun"
+        assert [record.getMessage() for record in caplog.records] == [told]
+        assert complaints == []
+
+    def test_with_its_folder(self, max_size: int | None, path: Path, complaints: list[str]) -> None:
+        """That is a failure until there is one again; nothing is taken to be written meanwhile."""
+        folder = path.with_name("folder")
+        folder.mkdir()
+        file = AuditFile(folder / "audit", max_size, 1, complaints.append)
+        write(file, "one")
+        (folder / "audit").unlink()
+        folder.rmdir()
+        lines = deque([b"two\n"])
+        for _ in range(3):
+            with pytest.raises(FileNotFoundError):
+                file.write(lines)
+        assert lines == deque([b"two\n"])
+        folder.mkdir()
+        file.write(lines)
+        file.close()
+        assert (folder / "audit").read_text() == "two\n"
+
+    def test_to_make_room_on_a_full_disk(
+        self, max_size: int | None, path: Path, complaints: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """However much of a line was in it, the new one has all of it."""
+        for room in range(4):
+            path.unlink(missing_ok=True)
+            file = AuditFile(path, max_size, 1, complaints.append)
+            disk = FullDisk(room, monkeypatch)
+            lines = deque([b"one\n", b"two\n"])
+            with pytest.raises(OSError, match="No space"):
+                file.write(lines)
+            path.unlink()
+            disk.room = 1000
+            file.write(lines)
+            file.close()
+            monkeypatch.undo()
+            assert path.read_text() == "one\ntwo\n"
 
 
 @pytest.mark.parametrize("seed", range(30))

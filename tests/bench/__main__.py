@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from tests.bench import calls, engine, machine, process, reload, session_handler, sessions, state
+from tests.bench import calls, engine, machine, process, reload, session_handler, sessions, sizes, state
 from tests.bench.figures import Report
 
 _SECTIONS: Final[dict[str, Callable[[Report], None]]] = {
@@ -21,6 +21,7 @@ _SECTIONS: Final[dict[str, Callable[[Report], None]]] = {
     "reload": reload.run,
     "sessions": sessions.run,
     "state": state.run,
+    "sizes": sizes.run,
 }
 
 

@@ -78,8 +78,8 @@ def _rest(report: Report, daemon: Daemon) -> None:
     echo = Echo()
     try:
         time.sleep(_SETTLING)
-        report.add(Figure("memory at rest (VmRSS)", _resident(daemon.pid) / 1e6, "MB", at_most=_MEMORY))
-        report.add(Figure("  of a bare grpc.aio server", _resident(echo.pid) / 1e6, "MB"))
+        report.add(Figure("memory at rest (VmRSS)", resident(daemon.pid) / 1e6, "MB", at_most=_MEMORY))
+        report.add(Figure("  of a bare grpc.aio server", resident(echo.pid) / 1e6, "MB"))
         before = {pid: _wake_ups(pid) for pid in (daemon.pid, echo.pid)}
         time.sleep(_IDLE)
         after = {pid: _wake_ups(pid) for pid in (daemon.pid, echo.pid)}
@@ -128,7 +128,7 @@ def _with_free_ports(text: str) -> str:
     return text
 
 
-def _resident(pid: int) -> int:
+def resident(pid: int) -> int:
     """Bytes of memory in use."""
     found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
     assert found is not None

@@ -19,6 +19,7 @@ from governor.core.resource import ResourceSpec
 from governor.core.types import SECOND, LeaseId
 from governor.driver import Driver
 from governor.metrics import Metrics
+from governor.rpc.guard import Guard
 from governor.rpc.session import SessionService
 from governor.v1 import governor_pb2 as pb
 from tests.bench.figures import Figure, Report
@@ -67,7 +68,7 @@ async def _repetition(*, alike: bool) -> float:
     day = 24 * 3600 * SECOND
     driver.reconfigure((ResourceSpec("bench", SemaphoreSpec(None), 30 * SECOND, day, 2 * SECOND, day, 1000),))
     driver.observers.append(Metrics(driver.snapshot, version="bench").observe)
-    service = SessionService(driver)
+    service = SessionService(driver, Guard(driver))
     stream = _Stream(_messages(alike=alike))
     before = time.process_time()
     await service.serve(None, cast("aio.ServicerContext[bytes, bytes]", stream))

@@ -152,3 +152,15 @@ def test_an_unknown_name_comes_with_a_guess(run: Run, fake: Fake, call: list[str
 
     assert (ended.exit, ended.out) == (2, "")
     assert ended.err == "governor: a: no such resource; did you mean 'ab'?\n"
+
+
+def test_what_is_removed_is_not_what_was_meant(run: Run, fake: Fake) -> None:
+    """It has that very name, but nobody can ask for it any more."""
+    fake.script.resources = [Resource(name="a", kind="pool", draining=True, removed=True), Resource(name="ab")]
+    fake.desk.answers[pb.PauseResourceRequest] = Refusal(
+        grpc.StatusCode.NOT_FOUND, "a: no such resource", reason="UNKNOWN_RESOURCE", metadata={"resource": "a"}
+    )
+
+    ended = run("pause", "a", "--address", fake.address)
+
+    assert ended.err == "governor: a: no such resource; it is removed from the config, and goes with its last lease\n"

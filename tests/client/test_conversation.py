@@ -509,7 +509,7 @@ def test_a_daemon_that_drains_is_away_for_whoever_waits_for_one() -> None:
     told, patient, open_ = scene.ask(wait=30), scene.ask(wait=30, patient=True), scene.ask(wait=30)
     open_.fail_open = True
     scene.said()
-    scene.hear(*[refused(ask, "DRAINING", 14, retry_after=1) for ask in (told, patient, open_)])
+    scene.hear(*[refused(ask, "DRAINING", 14, retry_after=1, resource="") for ask in (told, patient, open_)])
     answers = scene.answers()
     assert isinstance(answers.pop(told), NotGranted)
     assert isinstance(answers.pop(open_), Unavailable)
@@ -519,6 +519,18 @@ def test_a_daemon_that_drains_is_away_for_whoever_waits_for_one() -> None:
     (again,) = scene.said()
 
     assert [each.op for each in again.acquires] == [patient.op]
+
+
+def test_a_resource_that_is_drained_makes_no_daemon_away() -> None:
+    """Everybody is told, however patient, and nobody is let through."""
+    scene = Scene()
+    scene.greeted()
+    told, patient, open_ = scene.ask(wait=30), scene.ask(wait=30, patient=True), scene.ask(wait=30)
+    open_.fail_open = True
+    scene.said()
+    scene.hear(*[refused(ask, "DRAINING", 14, retry_after=1) for ask in (told, patient, open_)])
+
+    assert [type(answer) for answer in scene.answers().values()] == [NotGranted] * 3
 
 
 def test_who_gave_up_is_told_on_the_next_connection_too() -> None:

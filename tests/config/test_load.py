@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from governor.access import Client, Verb
 from governor.address import TcpAddress, UnixAddress
 from governor.auditing import AuditEvents, Auditing, AuditPolicy
 from governor.config import DEFAULT, ConfigError, Problem, load, loads
-from governor.config.units import DAY, HOUR, MINUTE
+from governor.config.clients import asked_at
+from governor.config.settings import at_once
+from governor.config.units import DAY, HOUR, MINUTE, Rate
 from governor.core.kinds.pool import MemberSpec, Order, PoolSpec
 from governor.core.kinds.rate_limit import RateLimitSpec, Window
 from governor.core.kinds.semaphore import SemaphoreSpec
@@ -17,6 +20,7 @@ from governor.core.limit import LimitSpec
 from governor.core.resource import ResourceSpec
 from governor.core.types import MILLISECOND, SECOND
 from governor.durability import Durability, OnStoreError
+from governor.token import digest
 from tests.config.reading import ENVIRON, complaints, config
 
 EXAMPLES = Path(__file__).parents[2] / "config" / "examples"
@@ -48,6 +52,7 @@ def test_what_a_file_does_not_say_has_a_default() -> None:
     assert read.restart_grace == 5 * SECOND
     assert read.on_store_error is OnStoreError.REFUSE
     assert read.audit is None
+    assert read.clients is None
     assert read.watch
     assert read.max_client_series == 100
     assert read.resources == ()
@@ -527,3 +532,56 @@ def test_the_default_says_what_holds_without_it() -> None:
     assert read.drain_timeout == without.drain_timeout
     assert read.max_client_series == without.max_client_series
     assert read.resources[0] == without.resources[0]
+
+
+def test_a_client_is_what_its_section_says() -> None:
+    """With what holds where it says nothing; a section without clients is nobody, no section is everybody."""
+    told = config(
+        f"clients: {{a: {{tokens: [sha256:{'0' * 62}ff]}}, b: {{tokens: [sha256:{'1' * 64}], resources: [x-*, y],"
+        " verbs: [admin], max_permits: 7, max_waiters: 0, max_lease: 5m, max_rate: 10/2s}}"
+    ).clients
+
+    assert told == (
+        Client("a", (b"\0" * 31 + b"\xff",), frozenset({Verb.ACQUIRE, Verb.READ}), ("*",)),
+        Client(
+            "b",
+            (b"\x11" * 32,),
+            frozenset({Verb.ADMIN}),
+            ("x-*", "y"),
+            7,
+            0,
+            300 * SECOND,
+            asked_at(Rate(10, 2 * SECOND)),
+        ),
+    )
+    assert config("clients: {}").clients == ()
+
+
+def test_whoever_knows_its_clients_is_not_told_that_nobody_is_asked() -> None:
+    """Where tokens go in the clear, it is said that they do; a socket for operators asks nobody all the same."""
+    listen = "listen: [0.0.0.0:7411, {unix: x, mode: '0666'}]"
+    admin = "admin: [127.0.0.1:7413, {unix: y, mode: '0666'}]"
+    known, unknown = config(f"{listen}\n{admin}\nclients: {{}}"), config(f"{listen}\n{admin}")
+
+    assert len(unknown.warnings) == 4
+    assert [warning.split(":")[0] for warning in known.warnings] == [
+        "other machines may reach 0.0.0.0",
+        "every user of this machine may use unix",
+    ]
+    assert "their tokens can be read on the way" in known.warnings[0]
+
+
+def test_a_change_of_clients_is_said_without_what_could_be_used() -> None:
+    """Eight digits of a digest tell two tokens apart; the settings are those of the file."""
+    token = digest("the token")
+    before = config("{}")
+    after = config(
+        f"clients: {{a: {{tokens: [{token}], max_permits: 3, max_waiters: 2, max_lease: 5m, max_rate: 9/s}}}}"
+    )
+
+    (setting,) = at_once(before, after)
+    assert (setting.name, setting.before) == ("clients", "everybody")
+    assert setting.after == (
+        f"a verbs acquire read resources * tokens {token[7:15]} max_permits 3 max_waiters 2 max_lease 5m max_rate 9/1s"
+    )
+    assert [each.after for each in at_once(before, config("clients: {}"))] == ["nobody"]

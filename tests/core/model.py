@@ -169,8 +169,6 @@ class Model:
     def restart(self) -> None:
         """All who asked are gone, and may have had their answers; what ended is forgotten, but for request ids."""
         self.line.clear()
-        # Only one of a name is written down.
-        self.spent = {name: resource for name, resource in self.spent.items() if name not in self.resources}
         self.draining = self.sealed = False
         for id_, lease in list(self.leases.items()):
             if lease.ended is not None and self.requests.get((lease.ask.client, lease.ask.request_id)) != id_:

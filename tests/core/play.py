@@ -39,6 +39,7 @@ from governor.core.events import (
 from governor.core.resource import ResourceSpec
 from governor.core.snapshot import Held, ResourceSnapshot
 from governor.core.types import Claim, Denial, EndReason, LeaseId, Nanos, Outcome, TicketId
+from tests.core.compared import compared
 from tests.core.reborn import reborn, written
 
 PLENTY: Final = LeaseId(10**12)
@@ -163,7 +164,7 @@ class Play:
 
     def differences(self, *resources: ResourceSpec) -> dict[str, Difference]:
         """What to declare these would change, by name."""
-        return {each.resource: each for each in self.engine.differences(resources, now=self.now)}
+        return {each.resource: each for each in compared(self.engine.compare(resources), self.now)}
 
     def drain(self) -> list[Effect]:
         """Refuse everybody from now on."""

@@ -24,6 +24,7 @@ class Written:
     leases: tuple[Held, ...]
     past: tuple[Past, ...]
     resources: tuple[Remembered, ...]
+    fading: tuple[Remembered, ...]
 
 
 def written(engine: Engine, now: Nanos) -> Written:
@@ -37,6 +38,7 @@ def written(engine: Engine, now: Nanos) -> Written:
         leases=tuple(lease for lease in held if lease is not None),
         past=tuple(sorted((lease for lease in past if lease is not None), key=lambda lease: lease.ended_at)),
         resources=tuple(resource for resource in kept if resource is not None),
+        fading=engine.fading(now=now),
     )
 
 
@@ -65,11 +67,12 @@ def reborn(
         )
         for kept in book.resources
     ]
+    fading = [replace(kept, memory=json.loads(json.dumps(kept.memory)), at=kept.at + later) for kept in book.fading]
     engine = Engine(first_id=book.last_id + 1, at_once=at_once)
     engine.handle(ReserveIds(ceiling), now=now)
     names = tuple([kept.spec.name for kept in book.resources])
     specs = tuple([kept.spec for kept in book.resources])
     assert engine.handle(Reconfigure(specs), now=now) == [Reconfigured(names, (), ())]
-    restored = engine.handle(Restore(tuple(leases), tuple(resources), tuple(past)), now=now)
+    restored = engine.handle(Restore(tuple(leases), tuple(resources), tuple(past), tuple(fading)), now=now)
     assert restored == [Restored(len(leases))], restored
     return engine, [*restored, *engine.handle(Reconfigure(tuple(declared)), now=now)]

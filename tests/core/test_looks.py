@@ -263,17 +263,19 @@ def test_an_operator_sees_a_lease_as_it_is() -> None:
     assert play.engine.lease(lease) is None
 
 
-def test_leases_are_listed_by_what_they_lend() -> None:
-    """What was only spent of a rate limit lends nothing of it; of what there is not, nothing is lent."""
+def test_leases_are_listed_and_say_what_they_cover() -> None:
+    """By rising id; what was only spent of a rate limit is no lease, and nothing covers what there is not."""
     play = Play(semaphore("db", 9), semaphore("disk", 9), semaphore("idle", 1), rate_limit("api", (9, SECOND, 9)))
     play.ask("db")
     play.ask("disk", "api")
     play.ask("disk", "db")
     play.ask("api")
 
-    ids = play.engine.lease_ids
-    assert (ids(None), ids("db"), ids("disk")) == ([1, 2, 3], [1, 3], [2, 3])
-    assert (ids("api"), ids("idle"), ids("nowhere")) == ([], [], [])
+    ids, covers = play.engine.lease_ids(), play.engine.covers
+    assert ids == [1, 2, 3]
+    assert [[lease for lease in ids if covers(lease, name)] for name in ("db", "disk", "api")] == [[1, 3], [2, 3], [2]]
+    assert not any(covers(lease, name) for lease in ids for name in ("idle", "nowhere"))
+    assert not covers(LeaseId(4), "api")
 
 
 def test_waiters_are_listed_by_place() -> None:

@@ -305,7 +305,7 @@ class EngineMachine(RuleBasedStateMachine):
         gone = [kept.spec.name for kept in book.resources if kept.spec.name not in self.record.declared]
         lent = {name for name, resource in self.model.resources.items() if resource.removed}
         assert effects[1:] == [Reconfigured((), (), tuple(gone))]
-        assert lent <= set(gone) <= lent | self.model.spent.keys()
+        assert lent == set(gone)
         self.model.restart()
         self.record.restarted()
         self.engine.check(now=self.now)

@@ -22,6 +22,7 @@ from governor.core.limit import LimitSpec
 from governor.core.resource import ResourceSpec
 from governor.core.types import Claim, Nanos, Standing
 from tests.core.anything import NAMES, extremes, lengths, mostly, other_resources, rate_limits, semaphores
+from tests.core.compared import compared
 from tests.core.test_machine import EngineMachine, many
 
 CLOSED: Final = (Standing.PAUSED, Standing.PAUSED, Standing.DRAINING)
@@ -113,7 +114,7 @@ class OperatorMachine(EngineMachine):
         self.do(Wake())
         before = self.engine.snapshot(now=self.now)
         waiting = set(self.engine.waiting(None))
-        said = {each.resource: each for each in self.engine.differences(specs, now=self.now)}
+        said = {each.resource: each for each in compared(self.engine.compare(specs), self.now)}
         assert self.engine.snapshot(now=self.now) == before
         effects = [effect for effect in self.do(Reconfigure(specs)) if getattr(effect, "ticket", 0) in {0, *waiting}]
 

@@ -81,6 +81,7 @@ from governor.core.types import (
     Standing,
     TicketId,
 )
+from tests.core.compared import compared
 from tests.core.declared import pool, rate_limit, semaphore
 from tests.core.play import Play
 
@@ -207,7 +208,7 @@ class Stage:
                 raise AssertionError(f"no such command: {who} {' '.join(words)}")
 
     def _compare(self, declared: tuple[ResourceSpec, ...]) -> tuple[Difference, ...]:
-        return self._play.engine.differences(declared, now=self._play.now)
+        return compared(self._play.engine.compare(declared), self._play.now)
 
     def _steer(self, words: list[str]) -> None:
         """What an operator orders."""

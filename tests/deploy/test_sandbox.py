@@ -72,6 +72,12 @@ def test_the_daemon_does_nothing_that_its_unit_forbids(
     assert made <= allowed(program("systemd-analyze"))
     families = set(re.findall(r"\bsocket\((\w+)", told))
     assert families <= set(one("RestrictAddressFamilies").split())
+    assert one("ProtectSystem") == "strict"
+    opened = re.findall(r'openat\(AT_FDCWD, "([^"]+)", \S*(?:O_WRONLY|O_RDWR|O_CREAT)', told)
+    # Everything that it is told to write is in this folder; bytecode it does without, if it may not write it.
+    elsewhere = {path for path in opened if not Path(path).is_relative_to(folder) and "__pycache__" not in path}
+    assert opened
+    assert elsewhere <= {"/dev/null"}
     assert one("MemoryDenyWriteExecute") == "yes"
     assert not re.search(r"PROT_WRITE\|PROT_EXEC|mprotect\(.*PROT_EXEC", told)
 

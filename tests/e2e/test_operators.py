@@ -125,6 +125,17 @@ def test_drain_waits_for_the_last_holder(daemon: Daemon) -> None:
     assert out == "crowded: drained, nothing of it is held\n"
 
 
+def test_whoever_waits_for_what_is_drained_hears_so_at_once(daemon: Daemon) -> None:
+    """A command that would wait through a restart does not take it for one."""
+    with Client(daemon.address, name="holder") as gov, gov.acquire("crowded", wait=0):
+        with running("run", "crowded", "--wait", "1h", "--address", daemon.address, "--", "true") as waiting:
+            stands_in_line(daemon.address, "crowded")
+            assert governor(daemon, "drain", "crowded").exit == 0
+            _, said = waiting.communicate(timeout=BOUND)
+        assert waiting.returncode == 75
+        assert "crowded: draining: an operator lets nobody in any more" in said
+
+
 def test_a_config_is_compared_then_loaded(daemon: Daemon, tmp_path: Path) -> None:
     """What `diff` says comes true; a bad file stays in sight until a good one comes."""
     other, bad = tmp_path / "other.yaml", tmp_path / "bad.yaml"

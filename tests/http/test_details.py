@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from governor.core.kinds.pool import MemberSpec
-from governor.core.types import SECOND, Claim
-from governor.http.details import LISTED, Details
+from governor.core.snapshot import WaiterView
+from governor.core.types import SECOND, Claim, LeaseId, TicketId
+from governor.http.details import LISTED, LOOKED_AT, Details
 from governor.testing.clock import FakeClock
 from tests.core.declared import pool, rate_limit, semaphore
 from tests.http.scene import Scene
@@ -25,8 +26,13 @@ class Detailed(Scene):
     def of(self, name: str) -> Any:  # noqa: ANN401  (what JSON says)
         """What is told now, not what was told within the last second."""
         self.time.advance(SECOND)
-        told = self.details.of(name)
+        told = self.told(name)
         return None if told is None else json.loads(told)
+
+    def told(self, name: str) -> bytes | None:
+        """All that is sent, as it is made."""
+        told = self.details.of(name)
+        return told if told is None or isinstance(told, bytes) else b"".join(told)
 
 
 @pytest.fixture
@@ -94,12 +100,11 @@ def test_windows_are_told_as_the_config_has_them(scene: Detailed) -> None:
     """With what could be had at once, and when the next one comes."""
     scene.declare(rate_limit("api", (10, SECOND, 10), (100, 60 * SECOND, 20)))
     scene.take("api", permits=10)
-    scene.details.of("api")
-    told = json.loads(scene.details.of("api") or b"")
+    told = json.loads(scene.told("api") or b"")
 
     assert [(window["rate"], window["burst"], window["available"]) for window in told["windows"]] == [
         ("10/s", 10, 0),
-        ("100/1m00s", 20, 10),
+        ("100/m", 20, 10),
     ]
     assert told["windows"][0]["next"] == 5100
     assert told["leases"] == []
@@ -109,7 +114,7 @@ def test_what_may_be_a_secret_is_not_told(scene: Detailed) -> None:
     """Nobody is asked who they are here: no labels, request ids or ids of sessions."""
     scene.driver.ask((Claim("db", 4),), client="ann", request_id="req-s3cret", labels=(("token", "label-s3cret"),))
     answer = scene.driver.ask((Claim("db", 1),), client="bob", request_id="r-s3cret", labels=(("token", "s3cret"),))
-    scene.own(scene.driver.lease_ids("db")[0], pid=1, host="h")
+    scene.own(scene.driver.lease_ids()[0], pid=1, host="h")
     session = next(iter(scene.sessions.owners.values()))
     told = json.dumps(scene.of("db"))
 
@@ -132,6 +137,40 @@ def test_of_very_many_the_first_are_told(scene: Detailed) -> None:
     assert len(told["waiters"]) == LISTED
 
 
+@pytest.mark.parametrize("of", ["db", "other"])
+def test_however_much_is_lent_and_waited_for_nothing_takes_long_at_once(scene: Detailed, of: str) -> None:
+    """Leases of one resource are looked for in slices, each a turn of the loop; no line is walked to its end."""
+    scene.declare(semaphore("db", 5 * LOOKED_AT), semaphore("other", 5 * LOOKED_AT, max_waiters=10 * LISTED))
+    leases = {
+        "other": [scene.take("other") for _ in range(LISTED // 2)],
+        "db": [scene.take("db") for _ in range(4 * LOOKED_AT)],
+    }
+    leases["other"].append(scene.take("other", permits=4 * LOOKED_AT))
+    for _ in range(3 * LISTED):
+        scene.wait("other", permits=LOOKED_AT)
+    covers, waiter, looked = scene.driver.covers, scene.driver.waiter, [0]
+
+    def looked_at(lease_id: LeaseId, resource: str) -> bool:
+        looked[-1] += 1
+        return covers(lease_id, resource)
+
+    def looked_at_waiter(ticket: TicketId) -> WaiterView | None:
+        looked[-1] += 1
+        return waiter(ticket)
+
+    scene.driver.covers, scene.driver.waiter = looked_at, looked_at_waiter
+    told = b""
+    for chunk in scene.details.of(of) or ():
+        assert isinstance(chunk, bytes)
+        assert chunk
+        told += chunk
+        looked.append(0)
+
+    assert max(looked) <= LOOKED_AT + LISTED
+    assert len(looked) > (1 if of == "db" else 4)
+    assert [lease["id"] for lease in json.loads(told)["leases"]] == leases[of][:LISTED]
+
+
 def test_what_is_not_there_is_not_told(scene: Detailed) -> None:
     """A removed resource is there until its last lease ends."""
     assert scene.of("nope") is None
@@ -144,15 +183,15 @@ def test_what_is_not_there_is_not_told(scene: Detailed) -> None:
 
 def test_it_is_made_once_a_second_however_many_ask(scene: Detailed) -> None:
     """And remembered for few resources."""
-    first = scene.details.of("db")
+    first = scene.told("db")
     scene.take("db")
     assert scene.details.of("db") is first
     scene.time.advance(SECOND)
-    assert scene.details.of("db") != first
+    assert scene.told("db") != first
 
     scene.declare(*(semaphore(f"r{number}", 1) for number in range(100)))
     for number in range(100):
-        scene.details.of(f"r{number}")
+        scene.told(f"r{number}")
     assert len(scene.details._made) <= 16
 
 

@@ -173,7 +173,7 @@ class History:
             assert sum(tally.hold.counts) == sum(ends.values())
             assert sum(tally.lag.counts) == ends[EndReason.EXPIRED]
             assert sum(tally.margin.counts) >= ends[EndReason.RELEASED]
-        held = Counter(view.client or "unnamed" for view in map(self.engine.lease, self.engine.lease_ids(None)) if view)
+        held = Counter(view.client or "unnamed" for view in map(self.engine.lease, self.engine.lease_ids()) if view)
         assert {name: tally.leases for name, tally in tallies.clients.shown().items() if tally.leases} == held
         assert sum(tallies.strays.values()) == self.strays
         for state, count in (Counter(tallies.releases) + Counter(tallies.renewals)).items():

@@ -207,7 +207,7 @@ class TestTheTable:
             "Last 10 minutes: at most 7 granted in 10 seconds, at most 0 waiting"
         )
 
-        scene.driver.release(tuple(scene.driver.lease_ids("db")))
+        scene.driver.release(tuple(scene.driver.lease_ids()))
         scene.shift.later += 61 * BUCKET
         await page.until(f"{label} === 'Last 10 minutes: at most 0 in use, at most 0 waiting'")
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from grpc import aio
 
+from governor.access import Client
 from governor.address import TcpAddress, UnixAddress
 from governor.core.engine import Engine
 from governor.core.kinds.pool import MemberSpec, PoolSpec
@@ -22,6 +23,7 @@ from governor.core.types import SECOND, LeaseId, Nanos
 from governor.driver import Driver
 from governor.rpc import GrpcServer, serve
 from governor.rpc.admin import Desk
+from governor.rpc.guard import Guard
 from governor.sessions import Sessions
 from governor.testing.clock import FakeClock
 from governor.v1 import governor_pb2 as pb
@@ -77,6 +79,7 @@ class World:
     path: Path
     stub: "GovernorAsyncStub"
     channel: aio.Channel
+    guard: Guard
     wires: list[Wire] = field(default_factory=list)
 
     async def wire(self) -> Wire:
@@ -132,8 +135,12 @@ async def world(
     *resources: ResourceSpec,
     restart_grace: Nanos = 0,
     desk: Callable[[Driver], Desk] | None = None,
+    clients: Sequence[Client] | None = None,
 ) -> AsyncIterator[World]:
-    """A daemon's inside with ``resources``, on a unix socket and on TCP; with a ``desk``, operators are served."""
+    """A daemon's inside with ``resources``, on a unix socket and on TCP; with a ``desk``, operators are served.
+
+    ``clients``: who may ask; None is everybody.
+    """
     clock = FakeClock()
     driver = Driver(Engine(), clock)
     driver.reserve_ids(LeaseId(10_000_000))
@@ -141,11 +148,12 @@ async def world(
     path = folder / "governor.sock"
     listen = (UnixAddress(path), TcpAddress("127.0.0.1", 0))
     made_desk = None if desk is None else desk(driver)
-    server = await serve(driver, clock, listen, restart_grace=restart_grace, desk=made_desk)
+    guard = Guard(driver, clients)
+    server = await serve(driver, clock, listen, restart_grace=restart_grace, desk=made_desk, guard=guard)
     server.set_serving(True)
     try:
         async with aio.insecure_channel(f"unix:{path}") as channel:
-            made = World(clock, driver, server, path, GovernorStub(channel), channel)
+            made = World(clock, driver, server, path, GovernorStub(channel), channel, guard)
             try:
                 yield made
             finally:

@@ -1,6 +1,6 @@
 """Operators of a server in the test's own loop: what they are told is made up, what they do is real."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from grpc import aio
 
+from governor.access import Client
 from governor.chronicle import Chronicle, Entry
 from governor.config import Config, ConfigState, Reloaded, parse
 from governor.core.resource import ResourceSpec
@@ -59,6 +60,7 @@ async def operated(
     where: Where | None = None,
     reload: Callable[[], Reloaded] | None = None,
     running: str = EMPTY,
+    clients: Sequence[Client] | None = None,
 ) -> AsyncIterator[Operated]:
     """``running``: the config that the daemon is started with, as far as it is not about resources."""
     acts: list[tuple[str, tuple[str, ...], str, str]] = []
@@ -87,7 +89,7 @@ async def operated(
             watch=Watch(chronicle, driver).watch,
         )
 
-    async with world(folder, *(resources or RESOURCES), desk=desk) as made:
+    async with world(folder, *(resources or RESOURCES), desk=desk, clients=clients) as made:
         target = str(made.server.admin[0]) if made.server.admin else f"unix:{made.path}"
         async with aio.insecure_channel(target) as channel:
             yield Operated(made, AdminStub(channel), acts, reloads)

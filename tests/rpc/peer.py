@@ -37,20 +37,22 @@ def length(duration: Duration) -> Nanos:
 
 
 class Peer:
-    """One stream. ``heard`` is all that it was told so far, as one message."""
+    """One stream, ``by`` whoever has this token. ``heard`` is all that it was told so far, as one message."""
 
-    def __init__(self, governor: World) -> None:
+    def __init__(self, governor: World, by: str = "") -> None:
         self._governor = governor
-        self.stream: aio.StreamStreamCall[pb.SessionRequest, pb.SessionResponse] = governor.stub.Session(timeout=60)
+        self.stream: aio.StreamStreamCall[pb.SessionRequest, pb.SessionResponse] = governor.stub.Session(
+            timeout=60, metadata=(("authorization", f"Bearer {by}"),) if by else ()
+        )
         self.hello = pb.Hello()
         self.heard = pb.SessionResponse()
         self.messages: list[pb.SessionResponse] = []
         self._said = 0
 
     @classmethod
-    async def begin(cls, governor: World, said: pb.Hello | None = None, **more: object) -> "Peer":
+    async def begin(cls, governor: World, said: pb.Hello | None = None, *, by: str = "", **more: object) -> "Peer":
         """One that has said hello, and more in the same message, and has been answered."""
-        peer = cls(governor)
+        peer = cls(governor, by)
         peer.hello = said or hello()
         await peer.do(hello=peer.hello, **more)
         return peer

@@ -1,5 +1,7 @@
 """What a config would change, before it does; and reloads."""
 
+import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -7,8 +9,9 @@ import grpc
 import pytest
 
 from governor.config import Reloaded
+from governor.core.differences import Comparison, Difference
 from governor.core.kinds.pool import MemberSpec, PoolSpec
-from governor.core.types import Claim
+from governor.core.types import Claim, Nanos
 from governor.rpc.admin import planned
 from governor.v1 import admin_pb2 as admin
 from tests.rpc.conftest import ask, declared
@@ -73,6 +76,38 @@ async def test_each_difference_says_what_and_whom_it_concerns(operators: Operate
     assert (sem.over_limit, sem.refused_waiters, sem.granted_waiters) == (0, 0, 2)
     assert world.driver.snapshot() == before
     assert operators.acts == []
+
+
+async def test_others_have_their_turn_while_a_config_is_compared(
+    operators: Operated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many wait: no two steps, and not all that is told, in one turn of the event loop."""
+    step, told, turn = Comparison.step, planned._difference, [0]
+    steps, tellings = list[int](), list[int]()
+
+    def stepped(comparison: Comparison, now: Nanos) -> bool:
+        steps.append(turn[0])
+        return step(comparison, now)
+
+    def counted(found: Difference) -> admin.Difference:
+        tellings.append(turn[0])
+        return told(found)
+
+    async def count() -> None:
+        while True:
+            turn[0] += 1
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(Comparison, "step", stepped)
+    monkeypatch.setattr(planned, "_difference", counted)
+    counting = asyncio.create_task(count())
+    many = "".join(f"  new{number}: {{permits: 1}}\n" for number in range(450))
+    found = await diff(operators, "semaphores:\n", many)
+    counting.cancel()
+
+    assert len(found.differences) == 450 + 4
+    assert len(set(steps)) == len(steps) >= 5
+    assert max(Counter(tellings).values()) <= 100
 
 
 async def test_what_cannot_change_its_kind_is_a_problem_of_its_own(operators: Operated) -> None:

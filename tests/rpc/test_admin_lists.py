@@ -8,7 +8,7 @@ import grpc
 import pytest
 
 from governor.core.types import Claim
-from governor.rpc.admin import looks
+from governor.rpc.admin import views
 from governor.rpc.admin.lists import AT_ONCE, LOOKED_AT, PAGE, Lists
 from governor.rpc.calls import Answer
 from governor.sessions import Sessions
@@ -128,14 +128,14 @@ async def test_a_client_that_does_not_read_costs_a_few_pages(
 ) -> None:
     """No page is made before the one before it has been taken; when the client goes, the list ends."""
     told = 0
-    make = looks.lease
+    make = views.lease
 
     def counted(*args: object) -> object:
         nonlocal told
         told += 1
         return make(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(looks, "lease", counted)
+    monkeypatch.setattr(views, "lease", counted)
     hold(operators, 100 * PAGE, LONG)
     service = operators.world.server._admin
     assert service is not None

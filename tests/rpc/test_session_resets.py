@@ -15,7 +15,7 @@ from governor.core.kinds.semaphore import SemaphoreSpec
 from governor.core.types import SECOND
 from governor.rpc import reading
 from governor.rpc.outbox import Outbox
-from governor.rpc.session import Stream
+from governor.rpc.stream import Stream
 from governor.v1 import governor_pb2 as pb
 from tests.rpc.conftest import RESOURCES, World, declared, until, world
 from tests.rpc.peer import hello, want

@@ -24,6 +24,7 @@ CODES = {
     Reason.STATE_UNWRITABLE: StatusCode.UNAVAILABLE,
     Reason.UNAUTHENTICATED: StatusCode.UNAUTHENTICATED,
     Reason.PERMISSION_DENIED: StatusCode.PERMISSION_DENIED,
+    Reason.CLIENT_LIMIT: StatusCode.RESOURCE_EXHAUSTED,
 }
 
 
@@ -97,6 +98,10 @@ def test_every_sentence_says_what_to_do(reason: Reason) -> None:
                 "governor: draining: it is about to end, so nobody waits in line any more; "
                 "try again in 1s, or when it is back"
             ),
+        ),
+        (
+            Denial(Reason.DRAINING, "orders-db"),
+            "orders-db: draining: an operator lets nobody in any more; try again in 1s, or ask for it to be resumed",
         ),
     ],
 )

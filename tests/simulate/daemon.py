@@ -181,6 +181,7 @@ class Daemon:
             tuple(leases),
             tuple([replace(known, at=known.at + later) for known in tables.resources.values()]),
             tuple([replace(ended, ended_at=ended.ended_at + later) for ended in past]),
+            tuple([replace(known, at=known.at + later) for known in tables.fading]),
         )
         assert engine.handle(restore, now=now) == [Restored(len(leases))], "I12"
         engine.check(now=now)

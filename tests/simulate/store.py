@@ -49,10 +49,11 @@ class Tables:
     resources: dict[str, Remembered]
     stamp: Nanos
     last_id: LeaseId
+    fading: tuple[Remembered, ...] = ()
 
     def copy(self) -> "Tables":
         """The same, which stays as it is."""
-        return Tables(dict(self.leases), dict(self.past), dict(self.resources), self.stamp, self.last_id)
+        return Tables(dict(self.leases), dict(self.past), dict(self.resources), self.stamp, self.last_id, self.fading)
 
 
 @dataclass
@@ -64,6 +65,8 @@ class Transaction:
     resources: dict[str, Remembered | None]
     stamp: Nanos
     last_id: LeaseId
+    # All that is neither declared nor lent, but spent; None is as it was.
+    fading: tuple[Remembered, ...] | None = None
     # The rows of another clock are all struck out.
     anew: bool = False
 
@@ -76,6 +79,8 @@ class Transaction:
         _update(tables.leases, self.leases)
         _update(tables.past, self.past)
         _update(tables.resources, self.resources)
+        if self.fading is not None:
+            tables.fading = self.fading
         tables.stamp, tables.last_id = self.stamp, self.last_id
 
 
@@ -131,6 +136,7 @@ class Scribe:
         self._leases: dict[LeaseId, None] = {}
         self._resources: dict[str, bool] = {}
         self._marks: dict[str, int | None] = {}
+        self._faded = False
 
     def observe(self, effects: Sequence[Effect]) -> None:
         """Note what is not as it was."""
@@ -139,6 +145,7 @@ class Scribe:
                 case Granted(repeated=False) | LeaseEnded() | Refunded():
                     self._leases[effect.lease] = None
                     self._touch(effect.grants)
+                    self._faded |= isinstance(effect, Refunded)
                 case LeaseExtended():
                     self._leases[effect.lease] = None
                     self._graced.discard(effect.lease)
@@ -150,6 +157,7 @@ class Scribe:
                 case Paused():
                     self._leases.update(dict.fromkeys(map(LeaseId, range(1, self._engine.last_id + 1))))
                 case Reconfigured():
+                    self._faded = True
                     # Also those that are remembered no longer, since they are as good as new.
                     self._resources.update(dict.fromkeys((*self._marks, *self._engine.remembered()), True))
                 case _:
@@ -158,7 +166,7 @@ class Scribe:
     def transaction(self, now: Nanos, *, heartbeat: bool = False) -> Transaction | None:
         """All that has changed, if anything has, or if it is time for a sign of life."""
         resources = {name: self._engine.remember(name, now=now) for name in self._must_be_written(late=heartbeat)}
-        if not (self._leases or resources or heartbeat):
+        if not (self._leases or resources or self._faded or heartbeat):
             return None
         transaction = Transaction(
             leases={id_: self._row(id_) for id_ in self._leases},
@@ -166,7 +174,9 @@ class Scribe:
             resources=resources,
             stamp=now,
             last_id=self._engine.last_id,
+            fading=self._engine.fading(now=now) if self._faded else None,
         )
+        self._faded = False
         self._leases.clear()
         return transaction
 
@@ -174,6 +184,7 @@ class Scribe:
         """All there is, of a clock of which nothing has been written yet."""
         self._leases.update(dict.fromkeys(map(LeaseId, range(1, self._engine.last_id + 1))))
         self._resources.update(dict.fromkeys(self._engine.remembered(), True))
+        self._faded = True
         transaction = self.transaction(now)
         assert transaction is not None or not self._engine.last_id
         return replace(transaction or Transaction({}, {}, {}, now, self._engine.last_id), anew=True)

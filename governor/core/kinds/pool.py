@@ -14,7 +14,7 @@ from governor.core.agenda import NEVER
 from governor.core.limit import LimitSpec
 from governor.core.member import PoolMember
 from governor.core.memory import Memory, table
-from governor.core.snapshot import MemberCounts, MemberState, MemberView
+from governor.core.snapshot import MemberCounts, MemberState, MemberView, WindowView
 from governor.core.turns import Turns
 from governor.core.types import Member, Nanos, Outcome
 
@@ -51,6 +51,8 @@ class PoolSpec:
     """
 
     kind: ClassVar[str] = "pool"
+    # It has the members that it has.
+    overridable: ClassVar[bool] = False
     members: tuple[MemberSpec, ...]
     order: Order = Order.LIFO
     quarantine: Nanos = 1_000_000_000
@@ -255,6 +257,15 @@ class Pool:
         self._arrange()
 
     # --- what operators see and order -----------------------------------------------------------------------
+
+    @property
+    def roster(self) -> "Pool":
+        """Its members."""
+        return self
+
+    def windows(self, now: Nanos) -> tuple[WindowView, ...]:
+        """It obeys no rate."""
+        return ()
 
     def views(self, now: Nanos) -> tuple[MemberView, ...]:
         """Each member, in the declared order; those that are removed and still lent come last."""

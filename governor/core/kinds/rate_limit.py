@@ -42,6 +42,7 @@ class RateLimitSpec:
     """All ``windows`` at once, the tightest decides; no window is unlimited."""
 
     kind: ClassVar[str] = "rate_limit"
+    overridable: ClassVar[bool] = True
     windows: tuple[Window, ...]
 
     def build(self, now: Nanos) -> "RateLimit":
@@ -130,6 +131,7 @@ class RateLimit:
 
     __slots__ = ("_capacity", "_gone", "_last", "_meters", "_since", "_spec", "in_use")
     lends: ClassVar[bool] = False
+    roster: ClassVar[None] = None
 
     def __init__(self, spec: RateLimitSpec, now: Nanos) -> None:
         self.in_use = 0

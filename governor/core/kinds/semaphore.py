@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from governor.core.limit import LimitSpec
 from governor.core.memory import Memory
-from governor.core.snapshot import MemberCounts
+from governor.core.snapshot import MemberCounts, WindowView
 from governor.core.types import Member, Nanos, Outcome
 
 
@@ -17,6 +17,7 @@ class SemaphoreSpec:
     """``permits``: how many there are; None is unlimited, 0 closes it."""
 
     kind: ClassVar[str] = "semaphore"
+    overridable: ClassVar[bool] = True
     permits: int | None
 
     def build(self, now: Nanos) -> "Semaphore":
@@ -30,6 +31,7 @@ class Semaphore:
     __slots__ = ("_permits", "in_use")
     lends: ClassVar[bool] = True
     marks: ClassVar[int] = 0
+    roster: ClassVar[None] = None
 
     def __init__(self, spec: SemaphoreSpec) -> None:
         self._permits = spec.permits
@@ -63,6 +65,10 @@ class Semaphore:
 
     def members(self, now: Nanos) -> MemberCounts | None:
         """A semaphore has none."""
+
+    def windows(self, now: Nanos) -> tuple[WindowView, ...]:
+        """Time changes nothing."""
+        return ()
 
     def matters_until(self, now: Nanos) -> Nanos:
         """What is not lent is nothing."""

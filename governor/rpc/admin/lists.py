@@ -18,7 +18,7 @@ from governor.core.snapshot import LeaseView
 from governor.core.types import Denial, LeaseId, Reason, TicketId
 from governor.driver import Driver
 from governor.rpc import status
-from governor.rpc.admin import looks
+from governor.rpc.admin import views
 from governor.rpc.calls import Answer
 from governor.rpc.fields import MAX_NAME_BYTES, MAX_TEXT_BYTES, Malformed, at_least, bounded
 from governor.rpc.status import Hindrance
@@ -56,11 +56,11 @@ class Lists:
             view = self._driver.lease(lease)
             if view is None or (client and view.client != client) or (resource and not _covers(view, resource)):
                 return None
-            return looks.lease(view, self._sessions.owners.get(lease), self._clock.now())
+            return views.lease(view, self._sessions.owners.get(lease), self._clock.now())
 
         with self._one_more():
             owner = self._sessions.named(request.session) if request.session else None
-            ids = self._driver.lease_ids(None) if owner is None else sorted(owner.leases)
+            ids = self._driver.lease_ids() if owner is None else sorted(owner.leases)
             pages = _Pages(ids, row, request.limit)
             async for page in pages.told():
                 yield admin_pb2.ListLeasesResponse(leases=page).SerializeToString()
@@ -93,7 +93,7 @@ class Lists:
             standing = self._driver.place(ticket)
             at_least = 0 if standing is None else standing[1] - now
             expected = self._sessions.expected(view.claims, before, at_least, waited=now - view.since, now=now)
-            return looks.waiter(place, view, owner, expected, now)
+            return views.waiter(place, view, owner, expected, now)
 
         with self._one_more():
             pages = _Pages(self._driver.waiting(request.resource or None), row, request.limit)
@@ -112,7 +112,7 @@ class Lists:
             session = self._sessions.named(name)
             if session is None or (client and session.client != client):
                 return None
-            return looks.session(session, self._clock.now())
+            return views.session(session, self._clock.now())
 
         with self._one_more():
             async for page in _Pages(self._sessions.names(), row, 0).told():

@@ -14,14 +14,13 @@ from governor.clock import Clock
 from governor.config.override import SettingError, overridden
 from governor.config.units import DAY, format_duration
 from governor.core.effects import LeaseResult, LeaseState, Steered, SteerProblem, SteerRefused
-from governor.core.kinds.pool import PoolSpec
 from governor.core.limit import LimitSpec
 from governor.core.resource import ResourceSpec
 from governor.core.types import SECOND, Denial, LeaseId, Nanos, Reason, Standing
 from governor.driver import Driver
 from governor.entries import Act, What
 from governor.rpc import status, translate
-from governor.rpc.admin import looks
+from governor.rpc.admin import views
 from governor.rpc.calls import Answer
 from governor.rpc.fields import MAX_NAME_BYTES, MAX_TEXT_BYTES, Malformed, bounded, length_of
 from governor.rpc.status import Hindrance
@@ -117,7 +116,7 @@ class Orders:
         return admin_pb2.RevokeResponse(revoked=revoked).SerializeToString()
 
     async def _of_client(self, client: str) -> AsyncIterator[tuple[LeaseId, ...]]:
-        async for leases in _slices(self._driver.lease_ids(None)):
+        async for leases in _slices(self._driver.lease_ids()):
             views = [self._driver.lease(lease) for lease in leases]
             if theirs := tuple([view.id for view in views if view is not None and view.client == client]):
                 yield theirs
@@ -144,7 +143,7 @@ class Orders:
         declared = self._declared(resource)
         if isinstance(declared, status.Refusal):
             return declared
-        if isinstance(declared.limit, PoolSpec):
+        if not declared.limit.overridable:
             return status.hindered(Hindrance.A_POOL, resource=resource)
         limit = _limit(declared.limit, request.settings)
         steered = self._steer(resource, "", lambda: self._driver.set_override(resource, limit, length))
@@ -162,7 +161,7 @@ class Orders:
         declared = self._declared(resource)
         if isinstance(declared, status.Refusal):
             return declared
-        if isinstance(declared.limit, PoolSpec):
+        if not declared.limit.overridable:
             return status.hindered(Hindrance.A_POOL, resource=resource)
         steered = self._steer(resource, "", lambda: self._driver.set_override(resource, None))
         if isinstance(steered, status.Refusal):
@@ -206,7 +205,7 @@ class Orders:
             self._act(what, (resource,), detail, actor)
         await on_record(self._driver)
         about, now = frozenset(steered.members), self._clock.now()
-        members = [looks.member(view, now) for view in self._driver.members(resource) if view.id in about]
+        members = [views.member(view, now) for view in self._driver.members(resource) if view.id in about]
         return admin_pb2.MembersResponse(members=members, changed=steered.changed).SerializeToString()
 
     # --- all of them ----------------------------------------------------------------------------------------

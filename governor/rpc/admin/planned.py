@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 
 from governor.aside import aside
 from governor.config import Config, ConfigError, Problem
-from governor.config.change import Change
+from governor.config.change import SettingChange
 from governor.config.document import MAX_BYTES
 from governor.config.settings import at_next_start, at_once
 from governor.config.written import changes, declared
@@ -28,6 +28,8 @@ from governor.v1 import admin_pb2
 AT_ONCE: Final = 4
 # Messages after the first. Even of 4 KiB, which is little, a file of the largest size has no more.
 MAX_PARTS: Final = 256
+# Of one turn of the event loop; of a resource that is added, all that will hold is told.
+_TOLD_AT_ONCE: Final = 50
 # What to call a file that has no name.
 _NAMELESS: Final = "config"
 
@@ -65,15 +67,24 @@ class Planned:
             config = await aside(lambda: self._desk.read(data, name), "governor-diff")
         except ConfigError as error:
             return admin_pb2.DiffResponse(problems=map(_problem, error.problems)).SerializeToString()
-        return self._compared(config).SerializeToString()
+        return (await self._compared(config)).SerializeToString()
 
-    def _compared(self, config: Config) -> admin_pb2.DiffResponse:
+    async def _compared(self, config: Config) -> admin_pb2.DiffResponse:
+        """A step in each turn of the event loop, so that nobody is held up."""
+        comparison = self._driver.compare(config.resources)
+        all_of_it = False
+        while not all_of_it:
+            all_of_it = comparison.step(self._driver.now())
+            await asyncio.sleep(0)
         running, started = self._desk.running()
-        return admin_pb2.DiffResponse(
-            differences=map(_difference, self._driver.differences(config.resources)),
-            settings=map(_told, at_once(running, config)),
-            at_next_start=map(_told, at_next_start(started, config)),
+        answer = admin_pb2.DiffResponse(
+            settings=map(_told, at_once(running, config)), at_next_start=map(_told, at_next_start(started, config))
         )
+        for number, found in enumerate(comparison.differences):
+            if number % _TOLD_AT_ONCE == 0:
+                await asyncio.sleep(0)
+            answer.differences.append(_difference(found))
+        return answer
 
 
 def _request(raw: bytes) -> admin_pb2.DiffRequest:
@@ -111,7 +122,7 @@ def _problem(problem: Problem) -> str:
 
 def _difference(found: Difference) -> admin_pb2.Difference:
     before, after = found.before, found.after
-    told: list[Change] = []
+    told: list[SettingChange] = []
     if after is not None:
         told = declared(after) if before is None else changes(before, after)
     spec = after or before
@@ -132,5 +143,5 @@ def _difference(found: Difference) -> admin_pb2.Difference:
     )
 
 
-def _told(change: Change) -> admin_pb2.SettingChange:
+def _told(change: SettingChange) -> admin_pb2.SettingChange:
     return admin_pb2.SettingChange(name=change.name, before=change.before, after=change.after)

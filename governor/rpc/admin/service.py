@@ -15,14 +15,16 @@ from governor.clock import Clock
 from governor.core.types import Denial, Reason, Standing
 from governor.driver import Driver
 from governor.rpc import status, translate
-from governor.rpc.admin import looks
+from governor.rpc.admin import views
 from governor.rpc.admin.desk import Desk
 from governor.rpc.admin.lists import Lists
 from governor.rpc.admin.orders import Orders, on_record
 from governor.rpc.admin.planned import Planned
-from governor.rpc.admin.where import Gate, elsewhere
+from governor.rpc.admin.rights import refusal_of
+from governor.rpc.admin.where import Gate, anybody, elsewhere, unix_only
 from governor.rpc.calls import Answer, Context, Method, Telling, Tellings, unary
 from governor.rpc.fields import MAX_NAME_BYTES, MAX_TEXT_BYTES, Malformed, bounded
+from governor.rpc.guard import Guard
 from governor.rpc.reading import Reading
 from governor.rpc.session import SessionService
 from governor.v1 import admin_pb2
@@ -46,7 +48,8 @@ class AdminService:
     ``addresses`` and ``places``: where all others, and they, are served. ``why_not``: why they are served nowhere.
     """
 
-    def __init__(self, driver: Driver, clock: Clock, sessions: SessionService, desk: Desk) -> None:
+    def __init__(self, driver: Driver, clock: Clock, sessions: SessionService, desk: Desk, guard: Guard) -> None:
+        self._guard = guard
         self.addresses: tuple[Address, ...] = ()
         self.places: tuple[Address, ...] = ()
         self.why_not = desk.where.why_not
@@ -98,17 +101,18 @@ class AdminService:
             "ListSessions": _list(admin_pb2.ListSessionsRequest, lists.sessions),
         }
         streams = {
-            name: self._tellings.handler(name, self._let_in_to(telling, gate)) for name, telling in tellings.items()
+            name: self._tellings.handler(name, self._let_in_to(name, telling, gate))
+            for name, telling in tellings.items()
         }
         # It is told of the end, and ends then.
-        watch = self._tellings.handler("Watch", self._let_in_to(self._desk.watch, gate), cut=False)
-        calls = {name: unary(name, self._let_in(method, gate), self._reading) for name, method in methods.items()}
+        watch = self._tellings.handler("Watch", self._let_in_to("Watch", self._desk.watch, gate), cut=False)
+        calls = {name: unary(name, self._let_in(name, method, gate), self._reading) for name, method in methods.items()}
         return grpc.method_handlers_generic_handler(ADMIN, {**calls, **streams, "Watch": watch})
 
-    def _let_in(self, method: Method, gate: Gate) -> Method:
+    def _let_in(self, name: str, method: Method, gate: Gate) -> Method:
         async def call(raw: bytes, context: Context) -> Answer:
-            if not gate(context.peer()):
-                return self._elsewhere()
+            if (refusal := self._refusal(name, raw, context, gate)) is not None:
+                return refusal
             try:
                 made = method(raw, context)
                 return made if isinstance(made, (bytes, status.Refusal)) else await made
@@ -117,13 +121,25 @@ class AdminService:
 
         return call
 
-    def _let_in_to(self, telling: Telling, gate: Gate) -> Telling:
+    def _let_in_to(self, name: str, telling: Telling, gate: Gate) -> Telling:
         def tell(raw: bytes, context: Context) -> AsyncGenerator[Answer, None]:
-            if gate(context.peer()):
-                return telling(raw, context)
-            return _only(self._elsewhere())
+            refusal = self._refusal(name, raw, context, gate)
+            return telling(raw, context) if refusal is None else _only(refusal)
 
         return tell
+
+    def _refusal(self, name: str, raw: bytes, context: Context, gate: Gate) -> status.Refusal | None:
+        """Why this caller may not call that here."""
+        peer = context.peer()
+        if self._guard.policy is None:
+            return None if gate(peer) else self._elsewhere()
+        if gate is anybody and unix_only(peer):
+            return None  # a socket for operators alone: its mode has said that he may
+        if not gate(peer) and self._guard.says_nothing(context):
+            return self._elsewhere()  # where whoever may open the socket needs to prove nothing
+        caller = self._guard.caller(context)
+        denial = caller if isinstance(caller, Denial) else refusal_of(name, raw, caller, self._guard)
+        return None if denial is None else status.refusal(denial)
 
     def _elsewhere(self) -> status.Refusal:
         return elsewhere(self.places, self.why_not, self._sessions.start)
@@ -164,7 +180,7 @@ class AdminService:
         if seen is None:
             return status.refusal(Denial(Reason.UNKNOWN_RESOURCE, name))
         members, windows = self._driver.members(name), self._driver.windows(name)
-        return looks.resource(seen, members, windows, self._clock.now()).SerializeToString()
+        return views.resource(seen, members, windows, self._clock.now()).SerializeToString()
 
     # --- the config -----------------------------------------------------------------------------------------
 

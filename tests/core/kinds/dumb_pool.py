@@ -6,7 +6,7 @@ from typing import ClassVar
 from governor.core.kinds.pool import MemberSpec, Order, PoolSpec
 from governor.core.limit import LimitSpec
 from governor.core.memory import Memory
-from governor.core.snapshot import MemberCounts
+from governor.core.snapshot import MemberCounts, WindowView
 from governor.core.types import Member, Nanos, Outcome
 
 
@@ -36,6 +36,7 @@ class DumbPool:
 
     lends: ClassVar[bool] = True
     marks: ClassVar[int] = 0
+    roster: ClassVar[None] = None
 
     def __init__(self, spec: PoolSpec, now: Nanos) -> None:
         self.spec = spec
@@ -56,6 +57,10 @@ class DumbPool:
     def matters_until(self, now: Nanos) -> Nanos:
         """No longer than it is declared."""
         return now
+
+    def windows(self, now: Nanos) -> tuple[WindowView, ...]:
+        """It obeys no rate."""
+        return ()
 
     def available(self, now: Nanos) -> int:
         """Free slots, as far as what is lent in all leaves room for them."""

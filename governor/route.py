@@ -1,6 +1,6 @@
-"""Trail: which entries of which folders lead to a file, through all links.
+"""Route: which entries of which folders lead to a file, through all links.
 
-It knows how a path is resolved, and has the kernel watch each step of it. It must never know what is in the file.
+It knows how a path is resolved, and has the kernel watch each stage of it. It must never know what is in the file.
 
 A path may come to mean another file without that file being touched: an entry is renamed over, a link is made anew (a
 ConfigMap swaps its `..data`), a folder on the way is moved. And a file may change without its entry being touched.
@@ -41,7 +41,7 @@ _FILE: Final = MODIFY | CLOSE_WRITE | ATTRIB | MOVE_SELF | DELETE_SELF
 
 
 @dataclass(slots=True)
-class Steps:
+class Stages:
     """What leads to a file: entries by the folder they are in, folders on the way, and the file if it is there."""
 
     entries: dict[str, set[bytes]] = field(default_factory=dict)
@@ -49,9 +49,9 @@ class Steps:
     file: str | None = None
 
 
-def steps(path: Path) -> Steps:
+def stages(path: Path) -> Stages:
     """As they are now. Of a path that ends too early, the entry that is missing is the last."""
-    found = Steps()
+    found = Stages()
     left = list(reversed(path.absolute().parts[1:]))
     at, links = "/", 0
     while left:
@@ -82,8 +82,8 @@ def steps(path: Path) -> Steps:
     return found
 
 
-class Trail:
-    """The steps to one file, watched. ``follow`` may be called in another thread, one at a time."""
+class Route:
+    """The stages to one file, watched. ``follow`` may be called in another thread, one at a time."""
 
     def __init__(self, path: Path) -> None:
         """Raises OSError when the kernel has no more queues of events to give."""
@@ -102,7 +102,7 @@ class Trail:
         return self._inotify.fd
 
     def follow(self) -> str:
-        """Watch the steps as they are now; which of them cannot be watched, and why, or nothing."""
+        """Watch the stages as they are now; which of them cannot be watched, and why, or nothing."""
         with self._following:
             problem = "" if self._closed else self._follow()
             if self._closed:
@@ -110,7 +110,7 @@ class Trail:
             return problem
 
     def _follow(self) -> str:
-        now = steps(self._path)
+        now = stages(self._path)
         problems: list[str] = []
         watches: dict[int, frozenset[bytes] | None] = {}
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from governor.belongings import Belongings
-from governor.config.written import settings, written_rate
-from governor.core.kinds.rate_limit import Window
+from governor.config.units import Rate, format_rate
+from governor.config.written import settings
 from governor.core.snapshot import (
     LeaseView,
     MemberState,
@@ -63,7 +63,7 @@ def member(view: MemberView, now: Nanos) -> admin_pb2.MemberState:
 
 def window(view: WindowView, now: Nanos) -> admin_pb2.WindowState:
     """One window of a rate limit."""
-    rate = written_rate(Window(view.permits, view.period, view.burst))
+    rate = format_rate(Rate(view.permits, view.period))
     made = admin_pb2.WindowState(rate=rate, burst=view.burst, available=view.available)
     if view.next_at is not None:
         fill_duration(made.next, max(0, view.next_at - now))

@@ -1,0 +1,170 @@
+"""The guard: which client makes a call, and whether it may, where the config says who the clients are.
+
+It knows where a caller's proof stands in a call, and asks `Client` and `Allowances`. It must never decide by itself,
+nor keep a token: of one it knows the digest, for as long as the call lasts.
+
+Without clients in the config ``policy`` is None, and nobody is asked: whoever serves calls looks at that first.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from grpc import aio
+
+from governor.access import ANOTHERS_LEASE, UNKNOWN_CALLER, Client, Policy, Verb, digest_of
+from governor.allowance import Allowances
+from governor.core.effects import LeaseResult, LeaseState
+from governor.core.types import Claim, Denial, LeaseId, Nanos, Reason
+from governor.driver import Driver
+from governor.wording import span
+
+Context = aio.ServicerContext[bytes, bytes]
+
+TOKEN_KEY: Final = "authorization"  # noqa: S105 - the name of a header
+_SCHEME: Final = "bearer "
+# Longer ones are nobody's, and need not be hashed.
+_MAX_TOKEN: Final = 4096
+
+
+@dataclass(slots=True, frozen=True)
+class Caller:
+    """A client that has proved who it is, and by what, so that this can be looked at again."""
+
+    client: Client
+    digest: bytes
+
+
+class Guard:
+    """Asked before every call. ``changed`` are called when the clients have changed; they must not raise."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        clients: Sequence[Client] | None = None,
+        refused: Callable[[Reason], None] = lambda _reason: None,
+    ) -> None:
+        """``refused`` is told of each caller that is, and why."""
+        self.policy: Policy | None = None
+        self.changed: list[Callable[[], None]] = []
+        self._refused = refused
+        self._driver = driver
+        self._allowances = Allowances(driver)
+        self.declare(clients)
+
+    def declare(self, clients: Sequence[Client] | None) -> None:
+        """These are the clients from now on; None: nobody is asked."""
+        before = None if self.policy is None else self.policy.clients
+        if before == (None if clients is None else tuple(clients)):
+            return
+        self.policy = None if clients is None else Policy(clients)
+        self._allowances.declare(clients or ())
+        for tell in self.changed:
+            tell()
+
+    def close(self) -> None:
+        """See nothing more of what happens; safe twice."""
+        self._allowances.close()
+
+    # --- who ------------------------------------------------------------------------------------------------
+
+    def caller(self, context: Context) -> Caller | Denial:
+        """Who makes this call; only where there is a policy."""
+        assert self.policy is not None, "nobody is to be asked"
+        said = _said(context)
+        # Which of two would count is not for a proxy between us to decide.
+        if len(said) == 1 and isinstance(said[0], str) and said[0][: len(_SCHEME)].lower() == _SCHEME:
+            token = said[0][len(_SCHEME) :].strip()
+            if 0 < len(token) <= _MAX_TOKEN:
+                digest = digest_of(token.encode())
+                if (client := self.policy.of_token(digest)) is not None:
+                    return Caller(client, digest)
+        return self.counted(UNKNOWN_CALLER)
+
+    def says_nothing(self, context: Context) -> bool:
+        """Whether this call says nothing of who makes it."""
+        return not _said(context)
+
+    def caller_who_may(self, context: Context, verb: Verb) -> Caller | Denial:
+        """Who makes this call, if he may do that to anything."""
+        caller = self.caller(context)
+        if isinstance(caller, Denial):
+            return caller
+        denial = self.refusal(caller, verb)
+        return caller if denial is None else denial
+
+    def again(self, caller: Caller | None, verb: Verb, resources: Iterable[str] = ()) -> Caller | Denial | None:
+        """Who that is by now, if he may still do that; None is somebody who was not asked then."""
+        if self.policy is None:
+            return None
+        if caller is None:
+            return self.counted(UNKNOWN_CALLER)
+        client = self.policy.of_token(caller.digest)
+        if client is None or client.name != caller.client.name:
+            return self.counted(UNKNOWN_CALLER)
+        denial = client.refusal(verb, resources)
+        return replace(caller, client=client) if denial is None else self.counted(denial)
+
+    # --- whether --------------------------------------------------------------------------------------------
+
+    def refusal(self, caller: Caller, verb: Verb, resources: Iterable[str] = ()) -> Denial | None:
+        """Why he may not do that to these, or not so often."""
+        denial = caller.client.refusal(verb, resources) or self._allowances.too_fast(caller.client)
+        return None if denial is None else self.counted(denial)
+
+    def refusal_of_all(self, caller: Caller, verb: Verb) -> Denial | None:
+        """Why he may not do that to the daemon as a whole, or not so often."""
+        denial = caller.client.refusal_of_all(verb) or self._allowances.too_fast(caller.client)
+        return None if denial is None else self.counted(denial)
+
+    def refusal_of_ask(
+        self, caller: Caller, claims: Sequence[Claim], lease: Nanos | None, request_id: str
+    ) -> Denial | None:
+        """Why he may not ask for that."""
+        client = caller.client
+        denial = client.refusal(Verb.ACQUIRE, [claim.resource for claim in claims]) or _too_long(client, lease)
+        denial = denial or self._allowances.refusal(client, claims, request_id)
+        return None if denial is None else self.counted(denial)
+
+    def refusal_of_length(self, caller: Caller, length: Nanos | None) -> Denial | None:
+        """Why nothing may be lent to him for so long."""
+        denial = _too_long(caller.client, length)
+        return None if denial is None else self.counted(denial)
+
+    def length(self, caller: Caller, claims: Sequence[Claim], lease: Nanos | None) -> Nanos | None:
+        """How long to lend him that: what he said, or if he said nothing no longer than he may have it."""
+        most = caller.client.max_lease
+        if lease is not None or most is None:
+            return lease
+        usual = [spec.lease for claim in claims if (spec := self._driver.declared(claim.resource)) is not None]
+        return most if usual and min(usual) > most else None
+
+    def foreign(self, caller: Caller, leases: Sequence[LeaseId], *, renew: bool = False) -> dict[LeaseId, LeaseResult]:
+        """Those of these that live and that he may not give back, or not ``renew``, with what he is told of them."""
+        return {lease: result for lease in leases if (result := self._foreign(caller.client, lease, renew)) is not None}
+
+    def _foreign(self, client: Client, lease: LeaseId, renew: bool) -> LeaseResult | None:  # noqa: FBT001
+        owner = self._driver.client_of(lease)
+        if owner is None or (owner == client.name and (not renew or client.may(Verb.ACQUIRE))):
+            return None
+        if client.may(Verb.ADMIN):
+            held = self._driver.held(lease)
+            if held is None or all(client.covers(grant.resource) for grant in held.grants):
+                return None
+        return LeaseResult(lease, LeaseState.REFUSED, denial=self.counted(ANOTHERS_LEASE))
+
+    def counted(self, denial: Denial) -> Denial:
+        """This is what somebody is told."""
+        self._refused(denial.reason)
+        return denial
+
+
+def _said(context: Context) -> list[str | bytes]:
+    return [value for key, value in context.invocation_metadata() or () if key == TOKEN_KEY]
+
+
+def _too_long(client: Client, lease: Nanos | None) -> Denial | None:
+    most = client.max_lease
+    if lease is None or most is None or lease <= most:
+        return None
+    return Denial(Reason.PERMISSION_DENIED, expected=f"be lent anything for longer than {span(most, passed=True)}")

@@ -1,0 +1,273 @@
+"""One session stream: it is read, message by message, and told what there is to tell, until either side ends it.
+
+It knows its one reader and its one writer, whose it is, and its end. It must never know how a permit is decided, or
+what a session is owed.
+
+A message is done whole before the next is read, and what one turn of the event loop brought leaves as one message:
+a gRPC message costs both sides more than all that is done in it. Nothing else ever writes to a stream: two writers
+at once would leave both waiting for ever.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, TypeVar, cast
+
+import grpc
+from google.protobuf.message import DecodeError
+from grpc import aio
+
+from governor.access import ANOTHERS_LEASE, Verb
+from governor.belongings import Hello
+from governor.core.types import Denial, LeaseId, Outcome
+from governor.driver import Driver
+from governor.rpc import outbox, requests, status, translate
+from governor.rpc.answers import Answers
+from governor.rpc.fields import OUTCOMES, Malformed, Terms
+from governor.rpc.guard import Caller, Context, Guard
+from governor.rpc.outbox import Outbox
+from governor.session import Session
+from governor.v1 import governor_pb2 as pb
+
+T = TypeVar("T")
+
+# Of asks that are alike, how many are done before it is seen that the client has been cut off.
+_ASKED_AT_ONCE: Final = 256
+
+_LOG: Final = logging.getLogger(__name__)
+
+_SLOW: Final = status.Refusal(
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
+    f"session: its client reads too slowly, with {outbox.MAX_UNREAD} answers unread; read, or ask for less at once",
+    (),
+)
+_SUPERSEDED: Final = status.Refusal(
+    grpc.StatusCode.ABORTED, "session: resumed on another stream; use that one, or begin a session of your own", ()
+)
+STOPPING: Final = status.Refusal(
+    grpc.StatusCode.UNAVAILABLE, "governor: stopping; connect again when it is back, and resume the session", ()
+)
+_LESS: Final = status.Refusal(
+    grpc.StatusCode.UNAVAILABLE,
+    "session: its client may do less than before; connect again, and resume the session",
+    (),
+)
+UNDECODABLE: Final = status.refusal(translate.undecodable(pb.SessionRequest))
+_LAST: Final = pb.SessionResponse(notice=pb.Notice(stopping=True))
+_AGAIN: Final = status.refusal(Malformed("hello", "nothing: it is only in the first message of a stream").denial)
+
+
+class Stream:
+    """One stream, from its hello on."""
+
+    def __init__(
+        self,
+        session: Session,
+        asks: requests.Asks,
+        answers: Answers,
+        driver: Driver,
+        guard: Guard,
+        caller: Caller | None,
+        *,
+        alike: bool,
+    ) -> None:
+        """``caller``: whose it is, if anybody was asked. ``alike``: its client reads grants that are told together."""
+        self._guard = guard
+        self._caller = caller
+        task = asyncio.current_task()
+        assert task is not None
+        self._task = task
+        self._session = session
+        self._asks = asks
+        self._end: status.Refusal | None = None
+        self.outbox = Outbox(
+            answers,
+            commit=driver.commit,
+            overflowed=lambda: self.end(_SLOW),
+            superseded=lambda: self.end(_SUPERSEDED),
+            alike=alike,
+        )
+
+    def begin(self, hello: Hello, request: pb.SessionRequest) -> None:
+        """Do the first message."""
+        try:
+            self._session.begin(hello, self.outbox)
+            self._handle(request)
+            self._session.settle()
+        except BaseException:
+            self._session.leave(self.outbox)
+            raise
+
+    def end(self, refusal: status.Refusal) -> None:
+        """The client is told why, and nothing more."""
+        if self._end is None:
+            self._end = refusal
+            self.outbox.drop()
+            self._task.cancel()
+
+    def ask_again(self) -> None:
+        """The clients have changed. One that may do less now must come again, or stay away; others go on."""
+        caller = self._guard.again(self._caller, Verb.ACQUIRE)
+        if isinstance(caller, Denial):
+            self.end(status.refusal(caller))
+        elif caller is not None and self._caller is not None and self._caller.client.lost_any(caller.client):
+            self.end(_LESS)
+        else:
+            self._caller = caller
+
+    def stop(self) -> None:
+        """The client is told what it has yet to be told, such as of its last release, and that the daemon ends.
+
+        From here on the client is not taken for gone any more, however the stream ends, and may rely on that.
+        """
+        if self._end is None:
+            self._end = STOPPING
+            self.outbox.say(_LAST)
+            self.outbox.close()
+            self._task.cancel()
+
+    async def run(self, context: Context) -> status.Refusal | None:
+        """Until either side ends it; why, if it is we who do."""
+        session = self._session
+        writer: asyncio.Task[None] | None = None
+        try:
+            # On their own: else they go with the first answer or with the end, and an end that comes while the first
+            # answer is on its way would send them twice, and so nothing.
+            await context.send_initial_metadata(())
+            writer = asyncio.create_task(self._write(context))
+            refusal = await self._listen(context)
+            session.leave(self.outbox)
+            if refusal is None:
+                self.outbox.close()
+                await writer
+        except asyncio.CancelledError:
+            if self._end is None or self._task.uncancel():
+                raise  # the client is gone, or gRPC cuts the stream off: there is nobody to tell
+            if writer is not None and self._end is STOPPING:
+                await writer  # for as long as the server gives it
+            return self._end
+        else:
+            return refusal
+        finally:
+            session.leave(self.outbox, disconnected=self._end is not STOPPING)
+            if writer is not None:
+                writer.cancel()
+
+    async def _listen(self, context: Context) -> status.Refusal | None:
+        while True:
+            # The stubs say bytes, but at the end of a stream it is aio.EOF.
+            raw: object = await context.read()
+            if not isinstance(raw, bytes):
+                return None
+            try:
+                request = requests.Unopened.FromString(raw)
+                if request.HasField("hello"):
+                    return _AGAIN
+                self._handle(request)
+            except DecodeError:
+                return UNDECODABLE
+
+    async def _write(self, context: Context) -> None:
+        try:
+            while (message := await self.outbox.message()) is not None:
+                await context.write(message)
+        except aio.BaseError:
+            pass  # the stream has ended, and its reader knows
+        except Exception:  # noqa: BLE001 - as in `serve`
+            _LOG.exception("Session failed to answer")
+            self.end(status.FAULT)
+
+    def _handle(self, request: pb.SessionRequest) -> None:
+        """All of one message; what it gives back is free for what it asks. Raises DecodeError.
+
+        Nothing more is done for a client that is cut off in the midst of it: else one message that names the same
+        unknown lease a hundred thousand times would hold up everybody else to its end.
+        """
+        session, caller = self._session, self._caller
+        if cancels := request.cancels:
+            session.cancel(cancels)
+        for leases in self._some(request.releases):
+            session.release(leases if caller is None else self._own(leases, caller))
+        if outcomes := request.outcomes:
+            self._release(outcomes)
+        for leases in self._some(request.detaches):
+            session.detach(leases)
+        for adopt in self._each(request.adopts):
+            self._adopt(adopt.op, LeaseId(adopt.lease_id))
+        for raw in self._each(cast("Sequence[bytes]", request.acquires)):
+            op, terms = self._asks.read(raw)
+            if isinstance(terms, Denial):
+                self.outbox.refused(op, terms)
+            elif caller is None:
+                session.acquire(op, *terms)
+            else:
+                self._acquire_as(caller, op, terms)
+        for alike in self._each(request.alike):
+            self._ask_alike(list(alike.ops), cast("bytes", alike.ask))
+        if request.keep_alive:
+            session.keep_alive()
+        for op in self._each(request.places):
+            session.place(op)
+        self.outbox.handled()
+
+    def _ask_alike(self, ops: list[int], raw: bytes) -> None:
+        terms = self._asks.read_alike(ops, raw)
+        if isinstance(terms, Denial):
+            for op in self._each(ops):
+                self.outbox.refused(op, terms)
+            return
+        if (caller := self._caller) is not None:
+            for op in self._each(ops):
+                self._acquire_as(caller, op, terms)
+            return
+        for start in self._each(range(0, len(ops), _ASKED_AT_ONCE)):
+            self._session.acquire_alike(ops[start : start + _ASKED_AT_ONCE], *terms)
+
+    # --- where it is known whose it is --------------------------------------------------------------------------
+
+    def _acquire_as(self, caller: Caller, op: int, terms: Terms) -> None:
+        claims, wait, lease, labels = terms
+        denial = self._guard.refusal_of_ask(caller, claims, lease, self._session.request_id(op))
+        if denial is None:
+            self._session.acquire(op, claims, wait, self._guard.length(caller, claims, lease), labels)
+        else:
+            self.outbox.refused(op, denial)
+
+    def _own(self, leases: tuple[LeaseId, ...], caller: Caller) -> tuple[LeaseId, ...]:
+        """Those of these that he may give back; of the others he is told."""
+        foreign = self._guard.foreign(caller, leases)
+        for result in foreign.values():
+            self.outbox.result(result)
+        return tuple(lease for lease in leases if lease not in foreign) if foreign else leases
+
+    def _adopt(self, op: int, lease: LeaseId) -> None:
+        if self._caller is not None and self._guard.foreign(self._caller, (lease,), renew=True):
+            self.outbox.refused(op, ANOTHERS_LEASE, lease=lease)
+        else:
+            self._session.adopt(op, lease)
+
+    # --- parts of a message -------------------------------------------------------------------------------------
+
+    def _release(self, releases: Sequence[pb.SessionRelease]) -> None:
+        """One step for each outcome; what cannot be read is unknown, since a lease given back must never be lost."""
+        by_outcome: dict[Outcome, list[LeaseId]] = {}
+        for release in releases:
+            outcome = OUTCOMES.get(release.outcome, Outcome.UNKNOWN)
+            by_outcome.setdefault(outcome, []).append(LeaseId(release.lease_id))
+        for outcome, leases in by_outcome.items():
+            named = tuple(leases)
+            self._session.release(named if self._caller is None else self._own(named, self._caller), outcome)
+
+    def _each(self, named: Iterable[T]) -> Iterator[T]:
+        """One after the other, until the client is cut off."""
+        for one in named:
+            if self._end is not None:
+                return
+            yield one
+
+    def _some(self, leases: Sequence[int]) -> Iterator[tuple[LeaseId, ...]]:
+        """As many at once as in a call, until the client is cut off."""
+        for start in range(0, len(leases), translate.MAX_LEASE_IDS):
+            if self._end is not None:
+                return
+            yield cast("tuple[LeaseId, ...]", tuple(leases[start : start + translate.MAX_LEASE_IDS]))

@@ -1,0 +1,128 @@
+"""A daemon that knows its clients: the library, the command and a reload, each over real sockets."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from governor import Client, NotGranted, Unavailable
+from governor.token import digest, new
+from tests.cli.conftest import Ended
+from tests.cli.process import ended
+from tests.e2e.conftest import Start
+from tests.e2e.process import Daemon, until
+from tests.e2e.test_reload import edit
+
+RESOURCES = "semaphores: {orders: {permits: 2}, mail: {permits: 1}}\n"
+
+
+def clients(**tokens: str) -> str:
+    """The section: everybody by name and token; ``boss`` steps in."""
+    lines = [f"  {name}: {{tokens: [{digest(token)}], verbs: [{_verbs(name)}]}}" for name, token in tokens.items()]
+    return "\n".join(["clients:", *lines, ""])
+
+
+def _verbs(name: str) -> str:
+    return "admin" if name == "boss" else "acquire, read"
+
+
+def command(daemon: Daemon, token: Path | None, *arguments: str, address: str = "") -> Ended:
+    """Run to its end, with that token."""
+    done = ended(
+        *arguments, GOVERNOR_ADDRESS=address or daemon.address, GOVERNOR_TOKEN_FILE="" if token is None else str(token)
+    )
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> dict[str, Path]:
+    """Files with the tokens of each."""
+    made = {name: tmp_path / f"{name}.token" for name in ("orders", "mail", "boss")}
+    for path in made.values():
+        path.write_text(f"{new()}\n", encoding="utf-8")
+    return made
+
+
+def said(path: Path) -> str:
+    """The token in a file."""
+    return path.read_text(encoding="utf-8").strip()
+
+
+def test_the_library_is_known_by_its_token(start: Start, tokens: dict[str, Path]) -> None:
+    """Under the name that the config has for it; without one, or with another, it is told why it is not let in."""
+    daemon = start(RESOURCES + clients(**{name: said(path) for name, path in tokens.items()}))
+    with Client(daemon.address, name="whoever", token_file=tokens["orders"]) as gov, gov.acquire("orders", wait=0):
+        listed = command(daemon, tokens["boss"], "leases", "-o", "json")
+    with Client(daemon.address) as nobody, pytest.raises(Unavailable, match="not known who is asking"):
+        nobody.acquire("orders", wait=0)
+    with Client(daemon.address, token=new()) as stranger, pytest.raises(Unavailable, match="not known who is asking"):
+        stranger.acquire("orders", wait=0)
+
+    assert [lease["client"] for lease in json.loads(listed.out)["leases"]] == ["orders"]
+    assert daemon.metric("governor_callers_refused_total", reason="unauthenticated") == 2
+
+
+def test_a_token_is_changed_under_a_running_program(start: Start, tokens: dict[str, Path]) -> None:
+    """When the old one is gone, the program comes back with the new one, and still holds its lease."""
+    old, path = said(tokens["orders"]), tokens["orders"]
+    daemon = start(RESOURCES + clients(orders=old))
+    with Client(daemon.address, token_file=path) as gov, gov.acquire("orders", 2, wait=0) as lease:
+        path.write_text(fresh := new(), encoding="utf-8")
+        edit(daemon, RESOURCES + clients(orders=fresh))
+        daemon.said("clients is now orders")
+        with gov.acquire("mail", wait=5):
+            assert not lease.lost
+        with Client(daemon.address, token=old) as late, pytest.raises(Unavailable):
+            late.acquire("orders", wait=0)
+    assert daemon.metric("governor_lease_ends_total", resource="orders", kind="semaphore", reason="released") == 1
+
+
+def test_commands_do_what_their_token_may(start: Start, tokens: dict[str, Path]) -> None:
+    """4 is the exit code for whoever may not; a lease of another client is not given back."""
+    daemon = start(RESOURCES + clients(**{name: said(path) for name, path in tokens.items()}))
+    granted = command(daemon, tokens["orders"], "acquire", "orders", "--wait", "0", "-o", "json")
+    lease = str(json.loads(granted.out)["lease"])
+    others = command(daemon, tokens["mail"], "release", lease)
+    unknown = command(daemon, None, "status")
+    by_port = command(daemon, tokens["boss"], "pause", "mail", address=daemon.addresses[1])
+    not_boss = command(daemon, tokens["mail"], "pause", "mail")
+    own = command(daemon, tokens["orders"], "release", lease)
+    seen = command(daemon, tokens["boss"], "status", "-o", "json")
+
+    assert (others.exit, "lease of another client" in others.err) == (4, True)
+    assert (unknown.exit, "not known who is asking" in unknown.err) == (4, True)
+    assert (not_boss.exit, by_port.exit, own.exit) == (4, 0, 0)
+    assert {each["name"]: each["paused"] for each in json.loads(seen.out)["resources"]} == {
+        "orders": False,
+        "mail": True,
+    }
+
+
+def test_clients_are_declared_and_withdrawn_without_a_restart(start: Start, tokens: dict[str, Path]) -> None:
+    """Whoever came before is asked then; a file that is refused changes nothing of it."""
+    daemon = start(RESOURCES)
+    with Client(daemon.address, unavailable="raise") as gov:
+        gov.acquire("orders", wait=0).release()
+        edit(daemon, RESOURCES + clients(orders=said(tokens["orders"])))
+        daemon.said("clients is now orders")
+        with pytest.raises(Unavailable, match="not known who is asking"):
+            until(lambda: gov.acquire("orders", wait=0) is None, "it is asked who it is")
+    daemon.expect("reload refused")
+    edit(daemon, RESOURCES + "clients: {orders: {tokens: [not a digest]}}")
+    assert "not a digest" not in daemon.said("reload refused")
+    assert command(daemon, None, "status").exit == 4
+    edit(daemon, RESOURCES)
+    daemon.said("clients is now everybody")
+    assert command(daemon, None, "status").exit == 0
+
+
+def test_a_client_at_its_cap_is_told_so(start: Start, tokens: dict[str, Path]) -> None:
+    """As not now, which it can wait out."""
+    token = said(tokens["orders"])
+    daemon = start(RESOURCES + f"clients: {{orders: {{tokens: [{digest(token)}], max_permits: 1}}}}\n")
+    with Client(daemon.address, token=token) as gov:
+        with gov.acquire("orders", wait=0), pytest.raises(NotGranted, match="1 permit at most") as caught:
+            gov.acquire("mail", wait=0)
+        gov.acquire("mail", wait=0).release()
+
+    assert (caught.value.reason, caught.value.never) == ("client_limit", False)

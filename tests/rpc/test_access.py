@@ -1,0 +1,387 @@
+"""What it means to be known: names, leases of others, caps, and clients that change while they are there."""
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import grpc
+import pytest
+from google.protobuf.duration_pb2 import Duration
+from grpc import aio
+from grpc_health.v1 import health_pb2
+from grpc_reflection.v1alpha import reflection_pb2
+
+from governor.access import Client, Verb, digest_of
+from governor.address import UnixAddress
+from governor.config.clients import asked_at
+from governor.config.units import Rate
+from governor.core.types import SECOND, LeaseId
+from governor.rpc.admin import Where
+from governor.v1 import admin_pb2
+from governor.v1 import governor_pb2 as pb
+from governor.v1.admin_pb2_grpc import AdminStub
+from governor.v1.governor_pb2_grpc import GovernorStub
+from tests.rpc.conftest import RESOURCES, ask, world
+from tests.rpc.operators import operated
+from tests.rpc.peer import INSTANCE, Peer, ended, hello, want
+from tests.rpc.refusals import refused, status_of
+
+if TYPE_CHECKING:
+    from governor.v1.admin_pb2_grpc import AdminAsyncStub
+    from governor.v1.governor_pb2_grpc import GovernorAsyncStub
+
+A: Final = Client("a", (digest_of(b"token of a"), digest_of(b"next token of a")))
+B: Final = Client("b", (digest_of(b"token of b"),))
+BOSS: Final = Client("boss", (digest_of(b"token of boss"),), verbs=frozenset(Verb))
+DENIED: Final = grpc.StatusCode.PERMISSION_DENIED
+SERVING: Final = health_pb2.HealthCheckResponse.SERVING
+UNKNOWN: Final = grpc.StatusCode.UNAUTHENTICATED
+
+
+def known(name: str) -> tuple[tuple[str, str], ...]:
+    """What a call of this client says."""
+    return (("authorization", f"Bearer token of {name}"),)
+
+
+async def end_of(peer: Peer) -> grpc.StatusCode:
+    """How the stream of a peer ends."""
+    error = await ended(peer.stream)
+    return grpc.StatusCode.OK if error is None else error.code()
+
+
+def with_id(request_id: str, client: str = "", resource: str = "open") -> pb.AcquireRequest:
+    """An ask that may be repeated."""
+    return pb.AcquireRequest(claims=[pb.Claim(resource=resource, permits=1)], client=client, request_id=request_id)
+
+
+# --- who --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        ["token of b"],
+        ["Bearer"],
+        ["Bearer "],
+        ["Bearer token of A"],
+        ["Basic dG9rZW4gb2YgYQ=="],
+        ["Bearer token of a", "Bearer token of a"],
+        ["Bearer token of b", "Basic x"],
+        [f"Bearer {digest_of(b'token of a').hex()}"],
+        [f"Bearer {'x' * 5000}"],
+    ],
+)
+async def test_what_is_no_token_of_anybody_is_refused(folder: Path, said: list[str]) -> None:
+    """Two are none: which of them counts must not depend on who reads them. Nor does a digest let anybody in."""
+    async with world(folder, *RESOURCES, clients=(A, B)) as governor:
+        metadata = tuple(("authorization", each) for each in said)
+        refusal = await refused(governor.stub.Acquire(ask("open"), metadata=metadata))
+
+    assert (refusal.code, refusal.reason) == (UNKNOWN, "UNAUTHENTICATED")
+    assert not any(each in str(refusal.metadata) for each in said)
+
+
+@pytest.mark.parametrize("said", ["Bearer token of a", "bearer token of a", "BEARER   next token of a "])
+async def test_a_scheme_is_no_matter_of_case(folder: Path, said: str) -> None:
+    """As HTTP has it; and each of its tokens will do."""
+    async with world(folder, *RESOURCES, clients=(A, B)) as governor:
+        granted = await governor.stub.Acquire(ask("open"), metadata=(("authorization", said),))
+        assert governor.driver.client_of(LeaseId(granted.lease.id)) == "a"
+
+
+async def test_health_and_reflection_are_for_everybody(folder: Path) -> None:
+    """A probe has no token; and what there is to call is no secret."""
+    async with world(folder, *RESOURCES, clients=()) as governor:
+        assert await status_of(governor.stub.ListResources(pb.ListResourcesRequest())) is UNKNOWN
+        check: aio.UnaryUnaryMultiCallable[bytes, bytes] = governor.channel.unary_unary("/grpc.health.v1.Health/Check")
+        assert health_pb2.HealthCheckResponse.FromString(await check(b"")).status == SERVING
+        asked: aio.StreamStreamCall[bytes, bytes] = governor.channel.stream_stream(
+            "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+        )()
+        await asked.write(reflection_pb2.ServerReflectionRequest(list_services="").SerializeToString())
+        answer: object = await asked.read()
+        assert isinstance(answer, bytes)
+        assert b"governor.v1.Governor" in answer
+        await asked.done_writing()
+
+
+async def test_the_declared_name_is_the_name(folder: Path) -> None:
+    """Whatever a caller calls itself: so no client gets another's lease by its request id."""
+    async with world(folder, *RESOURCES, clients=(A, B)) as governor:
+        stub = governor.stub
+        leases = [
+            (await stub.Acquire(with_id("1", name), metadata=known(client))).lease.id
+            for client in ("a", "b")
+            for name in ("", "a", "b")
+        ]
+        names = [governor.driver.client_of(LeaseId(lease)) for lease in leases]
+
+    assert len(set(leases)) == 2
+    assert names == ["a"] * 3 + ["b"] * 3
+
+
+async def test_a_lists_reader_sees_its_own_resources(folder: Path) -> None:
+    """What else there is has no name for it."""
+    narrow = Client("n", (digest_of(b"token of n"),), resources=("p*", "sem"))
+    async with world(folder, *RESOURCES, clients=(narrow,)) as governor:
+        listed = await governor.stub.ListResources(pb.ListResourcesRequest(), metadata=known("n"))
+        refusals = [
+            await refused(governor.stub.Acquire(ask(name), metadata=known("n"))) for name in ("open", "no such thing")
+        ]
+
+    assert [each.name for each in listed.resources] == ["sem", "pool"]
+    assert [(each.code, each.reason) for each in refusals] == [(DENIED, "PERMISSION_DENIED")] * 2
+
+
+# --- leases of others -------------------------------------------------------------------------------------------
+
+
+async def test_a_lease_is_touched_by_its_owner_alone(folder: Path) -> None:
+    """Of several in one call each has its own answer, in the order asked."""
+    async with world(folder, *RESOURCES, clients=(A, B, BOSS)) as governor:
+        stub = governor.stub
+        first, second, third = [
+            (await stub.Acquire(ask("open"), metadata=known(name))).lease.id for name in ("a", "b", "a")
+        ]
+        one = await refused(stub.Release(pb.ReleaseRequest(lease_ids=[second]), metadata=known("a")))
+        renewed = await stub.Renew(pb.RenewRequest(lease_ids=[first, second, third, 99]), metadata=known("a"))
+        released = await stub.Release(pb.ReleaseRequest(lease_ids=[second, third, first]), metadata=known("a"))
+        boss = await stub.Release(pb.ReleaseRequest(lease_ids=[second]), metadata=known("boss"))
+
+    assert (one.code, one.info.metadata["lease"]) == (DENIED, str(second))
+    result = pb.LeaseResult
+    assert [(each.lease_id, each.state) for each in renewed.results] == [
+        (first, result.RENEWED),
+        (second, result.REFUSED),
+        (third, result.RENEWED),
+        (99, result.UNKNOWN),
+    ]
+    assert [each.state for each in released.results] == [result.REFUSED, result.RELEASED, result.RELEASED]
+    assert boss.results[0].state == result.RELEASED
+
+
+async def test_an_operator_of_some_resources_touches_leases_of_those_alone(folder: Path) -> None:
+    """A lease that also covers another resource is not his."""
+    some = Client("some", (digest_of(b"token of some"),), frozenset({Verb.ADMIN}), ("sem",))
+    both = pb.AcquireRequest(claims=[pb.Claim(resource=name, permits=1) for name in ("sem", "open")])
+    async with world(folder, *RESOURCES, clients=(A, some)) as governor:
+        stub = governor.stub
+        within = (await stub.Acquire(ask("sem"), metadata=known("a"))).lease.id
+        beyond = (await stub.Acquire(both, metadata=known("a"))).lease.id
+        released = await stub.Release(pb.ReleaseRequest(lease_ids=[within, beyond]), metadata=known("some"))
+
+    assert [each.state for each in released.results] == [pb.LeaseResult.RELEASED, pb.LeaseResult.REFUSED]
+
+
+async def test_a_session_touches_no_lease_of_another_client(folder: Path) -> None:
+    """Not by giving it back, nor by adopting it, nor by saying that it holds it."""
+    async with world(folder, *RESOURCES, clients=(A, B)) as governor:
+        theirs = (await governor.stub.Acquire(ask("open"), metadata=known("b"))).lease.id
+        peer = await Peer.begin(governor, hello(held=[theirs]), by="token of a")
+        mine = (await governor.stub.Acquire(ask("open"), metadata=known("a"))).lease.id
+        heard = await peer.do(
+            releases=[theirs],
+            outcomes=[pb.SessionRelease(lease_id=theirs, outcome=pb.OUTCOME_OK)],
+            adopts=[pb.SessionAdopt(op=1, lease_id=theirs), pb.SessionAdopt(op=2, lease_id=mine)],
+        )
+
+        assert [(each.lease_id, each.state) for each in peer.messages[0].ended] == [(theirs, pb.LeaseResult.UNKNOWN)]
+        assert [(each.lease_id, each.state) for each in heard.results] == [(theirs, pb.LeaseResult.REFUSED)] * 2
+        assert [(each.op, each.reason) for each in heard.refusals] == [(1, "PERMISSION_DENIED")]
+        assert [each.op for each in heard.grants] == [2]
+        assert governor.driver.client_of(LeaseId(theirs)) == "b"
+
+
+async def test_a_session_is_resumed_by_its_own_client_alone(folder: Path) -> None:
+    """Also by one that knows its id and its instance, and calls itself by its name."""
+    async with world(folder, *RESOURCES, clients=(A, B)) as governor:
+        first = await Peer.begin(governor, hello("x", INSTANCE), by="token of a")
+        thief = await Peer.begin(governor, hello("a", INSTANCE, resume=first.session), by="token of b")
+        own = await Peer.begin(governor, hello("b", INSTANCE, resume=first.session), by="next token of a")
+        names = sorted(each.client for name in governor.sessions.names() if (each := governor.sessions.named(name)))
+
+    assert (thief.heard.welcome.resumed, own.heard.welcome.resumed) == (False, True)
+    assert names == ["a", "b"]
+
+
+async def test_a_session_asks_for_its_own_resources(folder: Path) -> None:
+    """One by one and told together; what it may not does not end it."""
+    narrow = Client("n", (digest_of(b"token of n"),), resources=("open",))
+    async with world(folder, *RESOURCES, clients=(narrow,)) as governor:
+        peer = await Peer.begin(governor, by="token of n")
+        heard = await peer.do(
+            acquires=[want(1, "sem"), want(2, "open")],
+            alike=[
+                pb.SessionAcquires(ops=[3, 4], ask=pb.SessionAcquire(claims=[pb.Claim(resource="pool", permits=1)])),
+                pb.SessionAcquires(ops=[5, 6], ask=pb.SessionAcquire(claims=[pb.Claim(resource="open", permits=1)])),
+            ],
+        )
+
+    assert [(each.op, each.code, each.resource) for each in heard.refusals] == [
+        (1, DENIED.value[0], "sem"),
+        (3, DENIED.value[0], "pool"),
+        (4, DENIED.value[0], "pool"),
+    ]
+    assert sorted(each.op for each in heard.grants) == [2, 5, 6]
+
+
+# --- caps -------------------------------------------------------------------------------------------------------
+
+
+async def test_caps_hold_in_calls_and_on_sessions_together(folder: Path) -> None:
+    """It is the client that has them, not one way in."""
+    capped = Client("c", (digest_of(b"token of c"),), max_permits=3)
+    async with world(folder, *RESOURCES, clients=(capped,)) as governor:
+        first = await governor.stub.Acquire(ask("open", 2), metadata=known("c"))
+        peer = await Peer.begin(governor, by="token of c")
+        heard = await peer.do(acquires=[want(1, "open"), want(2, "open")])
+        call = await refused(governor.stub.Acquire(ask("open"), metadata=known("c")))
+        await governor.stub.Release(pb.ReleaseRequest(lease_ids=[first.lease.id]), metadata=known("c"))
+        alike = pb.SessionAcquires(ops=[3, 4, 5], ask=pb.SessionAcquire(claims=want(0, "open").claims))
+        again = await peer.do(alike=[alike])
+
+    assert [each.op for each in heard.grants] == [1]
+    assert [(each.op, each.reason) for each in heard.refusals] == [(2, "CLIENT_LIMIT")]
+    assert (call.code, call.reason, call.info.metadata["limit"]) == (
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        "CLIENT_LIMIT",
+        "3",
+    )
+    assert [each.op for each in again.grants] == [3, 4]
+    assert [each.op for each in again.refusals] == [5]
+
+
+async def test_whoever_asks_too_often_is_told_when_to_come_back(folder: Path) -> None:
+    """And can always give back and keep alive."""
+    quick = Client("c", (digest_of(b"token of c"),), max_rate=asked_at(Rate(2, SECOND)))
+    async with world(folder, *RESOURCES, clients=(quick,)) as governor:
+        stub, metadata = governor.stub, known("c")
+        granted = [await stub.Acquire(ask("open"), metadata=metadata) for _ in range(2)]
+        refusal = await refused(stub.ListResources(pb.ListResourcesRequest(), metadata=metadata))
+        for each in granted:
+            await stub.Renew(pb.RenewRequest(lease_ids=[each.lease.id]), metadata=metadata)
+            await stub.Release(pb.ReleaseRequest(lease_ids=[each.lease.id]), metadata=metadata)
+
+    assert (refusal.reason, refusal.metadata["grpc-retry-pushback-ms"]) == ("CLIENT_LIMIT", "500")
+
+
+async def test_a_lease_is_no_longer_than_its_client_may_have_it(folder: Path) -> None:
+    """One that says nothing gets so much, one that says more is refused; a renewal, too."""
+    brief = Client("c", (digest_of(b"token of c"),), max_lease=5 * SECOND)
+    async with world(folder, *RESOURCES, clients=(brief,)) as governor:
+        stub, metadata = governor.stub, known("c")
+        usual = await stub.Acquire(ask("open"), metadata=metadata)
+        long = ask("open")
+        long.lease.FromSeconds(6)
+        refusal = await refused(stub.Acquire(long, metadata=metadata))
+        renewal = pb.RenewRequest(lease_ids=[usual.lease.id], lease=Duration(seconds=6))
+        again = await refused(stub.Renew(renewal, metadata=metadata))
+
+    assert usual.lease.remaining.ToNanoseconds() == 5 * SECOND
+    assert (refusal.code, again.code) == (DENIED, DENIED)
+    assert "longer than 5s" in refusal.message
+
+
+# --- clients that change ----------------------------------------------------------------------------------------
+
+
+async def test_a_session_whose_token_is_gone_ends(folder: Path) -> None:
+    """Its asks leave the line and its leases do as after any end of a session; those of others go on."""
+    async with world(folder, *RESOURCES, clients=(A, B)) as governor:
+        held = await Peer.begin(governor, hello("a", INSTANCE), acquires=[want(1), want(2), want(3)], by="token of a")
+        other = await Peer.begin(governor, by="next token of a")
+        assert governor.waiters == 1
+        governor.guard.declare((Client("a", A.tokens[1:]), B))
+
+        assert await end_of(held) is UNKNOWN
+        assert (await other.do(acquires=[want(1, "open")])).grants
+        assert (governor.waiters, governor.in_use()) == (0, 2)
+        # With its new token it is the client that it was.
+        back = await Peer.begin(governor, hello("a", INSTANCE, held.session, [1, 2]), by="next token of a")
+        assert back.heard.welcome.resumed
+        governor.clock.advance(10 * SECOND)
+        assert governor.in_use() == 2
+
+
+async def test_a_session_that_may_do_less_comes_again(folder: Path) -> None:
+    """One that may do more, or has another token beside its own, goes on, and may do it at once."""
+    async with world(folder, *RESOURCES, clients=(A, Client("b", B.tokens, resources=("sem",)))) as governor:
+        less = await Peer.begin(governor, by="token of a")
+        more = await Peer.begin(governor, by="token of b")
+        governor.guard.declare((Client("a", (*A.tokens, b"x" * 32), resources=("sem",)), B))
+
+        assert await end_of(less) is grpc.StatusCode.UNAVAILABLE
+        assert (await more.do(acquires=[want(1, "open")])).grants
+
+
+async def test_whoever_waits_in_a_call_is_looked_at_again_when_it_is_his_turn(folder: Path) -> None:
+    """What he was allowed when he asked may be so no more; then the permit goes on to the next."""
+    async with world(folder, *RESOURCES, clients=(A, B)) as governor:
+        stub = governor.stub
+        holder = await stub.Acquire(ask("sem", 2), metadata=known("b"))
+        late = asyncio.ensure_future(status_of(stub.Acquire(ask("sem"), metadata=known("a"))))
+        await governor.until_waiting(1)
+        third = asyncio.ensure_future(status_of(stub.Acquire(ask("sem", 2), metadata=known("b"))))
+        await governor.until_waiting(2)
+        governor.guard.declare((B,))
+        await stub.Release(pb.ReleaseRequest(lease_ids=[holder.lease.id]), metadata=known("b"))
+
+        assert await late is UNKNOWN
+        assert await third is grpc.StatusCode.OK
+
+
+async def test_whoever_came_before_there_were_clients_is_asked_then(folder: Path) -> None:
+    """Sessions at once, asks in line when it is their turn; and when there are none any more, nobody is asked."""
+    async with world(folder, *RESOURCES) as governor:
+        stub = governor.stub
+        holder = (await stub.Acquire(ask("sem", 2))).lease.id
+        waits = asyncio.ensure_future(status_of(stub.Acquire(ask("sem"))))
+        peer = await Peer.begin(governor)
+        await governor.until_waiting(1)
+        governor.guard.declare((A, BOSS))
+
+        assert await end_of(peer) is UNKNOWN
+        assert await status_of(stub.Release(pb.ReleaseRequest(lease_ids=[holder]))) is UNKNOWN
+        await stub.Release(pb.ReleaseRequest(lease_ids=[holder]), metadata=known("boss"))
+        assert await waits is UNKNOWN
+        governor.guard.declare(None)
+        assert (await stub.Acquire(ask("sem", 2))).lease.id
+
+
+# --- operators --------------------------------------------------------------------------------------------------
+
+
+async def test_a_socket_for_operators_asks_nobody_and_a_port_asks_everybody(folder: Path) -> None:
+    """Its mode has said who may; elsewhere an operator proves it, or is told of the socket."""
+    own = folder / "admin.sock"
+    info = admin_pb2.GetInfoRequest()
+    async with operated(folder, where=Where((UnixAddress(own),)), clients=(A, BOSS)) as world_:
+        assert (await world_.admin.GetInfo(info)).version
+        async with aio.insecure_channel(str(world_.world.server.addresses[1])) as channel:
+            stub: AdminAsyncStub = AdminStub(channel)
+            nothing = await refused(stub.Reload(admin_pb2.ReloadRequest()))
+            wrong = await refused(stub.Reload(admin_pb2.ReloadRequest(), metadata=known("nobody")))
+            other = await refused(stub.Reload(admin_pb2.ReloadRequest(), metadata=known("a")))
+            await stub.Reload(admin_pb2.ReloadRequest(), metadata=known("boss"))
+            governor: GovernorAsyncStub = GovernorStub(channel)
+            assert await status_of(governor.ListResources(pb.ListResourcesRequest())) is UNKNOWN
+
+    assert (nothing.reason, nothing.info.metadata["admin"]) == ("ADMIN_ELSEWHERE", f"unix:{own}")
+    assert [wrong.code, other.code] == [UNKNOWN, DENIED]
+    assert len(world_.reloads) == 1
+
+
+async def test_every_refusal_is_counted(folder: Path) -> None:
+    """By why, and nothing else that a caller could choose."""
+    counted: list[str] = []
+    async with world(folder, *RESOURCES, clients=(A,)) as governor:
+        governor.guard._refused = counted.append
+        stub = governor.stub
+        await status_of(stub.Acquire(ask("open")))
+        await status_of(stub.ListResources(pb.ListResourcesRequest(), metadata=known("x")))
+        governor.guard.declare((Client("a", A.tokens, frozenset({Verb.READ}), max_rate=asked_at(Rate(1, SECOND))),))
+        await status_of(stub.Acquire(ask("open"), metadata=known("a")))
+        for _ in range(2):
+            await status_of(stub.ListResources(pb.ListResourcesRequest(), metadata=known("a")))
+
+    assert counted == ["unauthenticated", "unauthenticated", "permission_denied", "client_limit"]
