@@ -191,6 +191,10 @@ class Chronicle:
     def _observe(self, effects: Sequence[Effect]) -> None:
         driver = self._driver
         told = list(entries(effects, at=self._now(), now=driver.stepped_at, held=driver.held))
+        if driver.actor:
+            for entry in told:
+                if entry.what is What.REVOKED:  # whoever is granted what has come free is nobody's doing
+                    entry.actor = driver.actor
         if told:
             self._tell(told)
 

@@ -70,6 +70,8 @@ class Driver(Steps):
         super().__init__(engine, clock, beating=beating)
         self._last_ticket = 0
         self._unwritable: set[str] = set()
+        # Of the revocation that observers are being told of; no business of the engine's.
+        self.actor = ""
 
     def ask(
         self,
@@ -202,9 +204,14 @@ class Driver(Steps):
 
     # --- operators ------------------------------------------------------------------------------------------
 
-    def revoke(self, leases: tuple[LeaseId, ...]) -> tuple[LeaseResult, ...]:
-        """End leases now, whoever holds them; a result for each, in order."""
-        for effect in self._step(Revoke(leases)):
+    def revoke(self, leases: tuple[LeaseId, ...], actor: str = "") -> tuple[LeaseResult, ...]:
+        """End leases now, whoever holds them; a result for each, in order. ``actor``: who says he does it."""
+        self.actor = actor
+        try:
+            effects = self._step(Revoke(leases))
+        finally:
+            self.actor = ""
+        for effect in effects:
             if isinstance(effect, Revoked):
                 return effect.results
         raise AssertionError("the engine did not answer a revocation")

@@ -32,6 +32,7 @@ class What(StrEnum):
     REFUSED = "refused"
     GIVEN_UP = "given_up"
     # Leases.
+    CARRIED = "carried"
     GRANTED = "granted"
     RENEWED = "renewed"
     ORPHANED = "orphaned"
@@ -41,6 +42,7 @@ class What(StrEnum):
     REVOKED = "revoked"
     DISCONNECTED = "disconnected"
     # What operators do, and the daemon itself.
+    REVOCATION = "revocation"
     STARTED = "started"
     RELOADED = "reloaded"
     RELOAD_REFUSED = "reload_refused"
@@ -62,6 +64,7 @@ class What(StrEnum):
 ASKS: Final = frozenset((What.QUEUED, What.REFUSED, What.GIVEN_UP))
 LEASES: Final = frozenset(
     (
+        What.CARRIED,
         What.GRANTED,
         What.RENEWED,
         What.ORPHANED,
@@ -133,6 +136,13 @@ def entries(
             yield _of_lease(at, _RENEWED, effect, remaining=effect.deadline - now)
         elif (entry := _seldom(effect, at, now, held)) is not None:
             yield entry
+
+
+def carried(held: Held, *, at: Nanos, now: Nanos) -> Entry:
+    """Of a lease that a daemon goes on with when it starts: nobody may have been told of it yet, and it is held."""
+    so_far, left = now - held.granted_at, held.deadline - now
+    names = _names(held.grants)
+    return Entry(at, What.CARRIED, names, held.client, held.id, held.grants, held=so_far, remaining=left)
 
 
 def _of_lease(

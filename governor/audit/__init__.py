@@ -12,7 +12,7 @@ and is taken back.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -23,9 +23,10 @@ from governor.audit.writer import MAX_BYTES, Writer
 from governor.auditing import AuditEvents, Auditing, AuditPolicy
 from governor.chronicle import Chronicle
 from governor.core.effects import Effect
+from governor.core.snapshot import Held
 from governor.core.types import Nanos
 from governor.driver import Driver
-from governor.entries import ACTS, LEASES, Entry, What
+from governor.entries import ACTS, LEASES, Entry, What, carried
 from governor.wording import were
 
 __all__ = ["Audit", "AuditFileError"]
@@ -55,6 +56,7 @@ class Audit:
     ) -> None:
         """``now``: the wall clock. Raises AuditFileError."""
         self._asked = asked
+        self._now = now
         self._dropped = dropped
         self._blocks = asked.policy is AuditPolicy.BLOCK
         self._most = max_bytes
@@ -88,12 +90,16 @@ class Audit:
         self._closed = False
 
     def begin(self, chronicle: Chronicle, driver: Driver) -> None:
-        """From now on all that is wanted of what happens is written."""
+        """From now on all that is wanted of what happens is written; first, which leases there are already."""
         self._driver = driver
         if self._asked.events is AuditEvents.OPERATORS:
             chronicle.act_listeners.append(lambda entry: self._tell((entry,)))
         else:
             chronicle.listen(self._tell if self._asked.events is AuditEvents.ALL else self._tell_some)
+        if self._asked.events is not AuditEvents.OPERATORS and driver.live_leases:
+            # From the last: they are taken from the end, so that each is forgotten as its line is made.
+            held = [each for each in map(driver.held, reversed(driver.lease_ids())) if each is not None]
+            self._writer.begin_with(_carried(held, self._now(), driver.stepped_at), len(held))
         if self._blocks:
             self._commit, driver.commit = driver.commit, self._commit_too
             # Behind whoever makes lines of the same step.
@@ -220,3 +226,8 @@ class Audit:
             assert self._driver is not None
             self._driver.set_writable(not holds, by="audit")
             self.changed()
+
+
+def _carried(held: list[Held], at: Nanos, now: Nanos) -> Iterator[bytes]:
+    while held:
+        yield line(carried(held.pop(), at=at, now=now))

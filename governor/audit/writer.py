@@ -9,7 +9,8 @@ The invariant: whatever is put is either written, or counted in a line that is w
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 from governor.audit.file import AuditFile
@@ -19,6 +20,8 @@ from governor.wording import were
 MAX_BYTES: Final = 2**24
 # How long after a failure it is tried again, in seconds.
 RETRY_S: Final = 1.0
+# Lines of those that come first that are made at once: less than a millisecond's work.
+_SLICE: Final = 100
 
 _LOG: Final = logging.getLogger("governor")
 
@@ -49,6 +52,9 @@ class Writer:
         self._lines: list[bytes] = []
         self._bytes = 0
         self._missed = 0
+        # Lines before all that is put, and how many there are yet.
+        self._first: Iterator[bytes] = iter(())
+        self._firsts = 0
         self._reopening = self._ending = False
         # How many lines were put, up to which they are taken to be written, and up to which they are.
         self.put = self.taken = self.written = 0
@@ -64,6 +70,12 @@ class Writer:
     def waiting(self) -> int:
         """The bytes that wait, beside those on their way to the disk."""
         return self._bytes
+
+    def begin_with(self, lines: Iterator[bytes], number: int) -> None:
+        """Before anything is put: have so many written first. They take no room: the thread makes them as it writes."""
+        with self._work:
+            self._first, self._firsts = lines, number
+            self._work.notify()
 
     def add(self, lines: Sequence[bytes]) -> int:
         """Have these written after all before; how many of them are dropped, since they do not fit."""
@@ -97,7 +109,7 @@ class Writer:
         """Wait for the end, so long at most; how many lines are not written, or not known to be."""
         self._thread.join(seconds)
         with self._work:
-            return len(self._batch) + len(self._lines)
+            return len(self._batch) + self._firsts + len(self._lines)
 
     def _run(self) -> None:
         while True:
@@ -110,7 +122,7 @@ class Writer:
             if good:
                 with self._work:
                     self.written = self.taken
-                    over = self._ending and not self._lines and not self._missed
+                    over = self._ending and not self._lines and not self._missed and not self._firsts
             else:
                 over = ending
             self._news()
@@ -122,11 +134,16 @@ class Writer:
                     self._work.wait_for(lambda: self._ending or self._reopening, RETRY_S)
 
     def _has_work(self) -> bool:
-        return bool(self._lines or self._missed or self._batch or self._reopening or self._ending)
+        return bool(self._lines or self._missed or self._batch or self._firsts or self._reopening or self._ending)
 
     def _take(self) -> None:
         """All that waits, unless there is a batch that could not be written: what waits stays within its bound."""
         if self._batch:
+            return
+        if self._firsts:
+            number = min(_SLICE, self._firsts)
+            self._firsts -= number
+            self._batch.extend(islice(self._first, number))
             return
         self._batch.extend(self._lines)
         self._lines, self._bytes = [], 0

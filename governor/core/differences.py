@@ -22,7 +22,7 @@ from governor.core.types import LeaseId, Nanos
 AT_ONCE: Final = 100
 
 
-class What(StrEnum):
+class Fate(StrEnum):
     """What becomes of a resource."""
 
     ADDED = "added"
@@ -42,7 +42,7 @@ class Difference:
     """
 
     resource: str
-    what: What
+    what: Fate
     before: ResourceSpec | None
     after: ResourceSpec | None
     in_use: int = 0
@@ -157,10 +157,10 @@ def _difference(resource: Resource | None, after: ResourceSpec | None, now: Nano
         if resource is None or before is None:
             return None
         limit = resource.limit
-        return Difference(before.name, What.REMOVED, before, None, limit.in_use, resource.leases, len(resource.line))
+        return Difference(before.name, Fate.REMOVED, before, None, limit.in_use, resource.leases, len(resource.line))
     if before == after:
         return None
-    what = What.ADDED if before is None else What.CHANGED
+    what = Fate.ADDED if before is None else Fate.CHANGED
     if resource is None:
         return Difference(after.name, what, None, after)
     override = resource.override if resource.spec.kind == after.kind else None

@@ -341,7 +341,7 @@ class Engine(Looks):
             case Release() | Renew() | Disconnect() | Revoke():
                 named += [leases.live(lease_id) for lease_id in dict.fromkeys(event.leases)]
             case Acquire():
-                self._end_overrides(event, now, effects)
+                steering.end_overrides(self._lending, event.claims, now, effects)
                 named.append(register.of_request(event.client, event.request_id))
             case Abandon():
                 named.append(register.of_ticket(event.ticket))
@@ -353,14 +353,6 @@ class Engine(Looks):
                     self._wait_over(ticket, until, now, effects)
             elif known is not None and known.deadline is not None and known.end is None and known.deadline <= now:
                 self._lending.end(known, known.ends_as, Outcome.UNKNOWN, now, effects)
-
-    def _end_overrides(self, event: Acquire, now: Nanos, effects: list[Effect]) -> None:
-        """Of what is asked for, the limit that is in force by ``now`` counts."""
-        resources = self._lending.resources
-        for claim in event.claims:
-            resource = resources.get((claim.resource, claim.key))
-            if resource is not None and resource.override is not None and resource.override.until <= now:
-                steering.override_over(self._lending, resource, resource.override.until, now, effects)
 
     def _wait_over(self, ticket: TicketId, due: Nanos, now: Nanos, effects: list[Effect]) -> None:
         """One ticket has waited long enough; others that share its place go on."""

@@ -9,6 +9,7 @@ from typing import Final
 
 from governor.core.agenda import NEVER
 from governor.core.memory import Memory, number, table, text
+from governor.core.snapshot import MemberState, MemberView
 from governor.core.types import Member, Nanos
 
 # By then any quarantine has reached its cap; counting on would only make ever longer numbers.
@@ -133,6 +134,28 @@ class PoolMember:
             return True
         former, self._stale = self._stale, self.record.generation
         return former != self._stale
+
+    def view(self) -> MemberView:
+        """As an operator sees it."""
+        record = self.record
+        if not self.max_leases:
+            state = MemberState.REMOVED
+        elif self.until is not None:
+            state = MemberState.QUARANTINED
+        else:
+            state = MemberState.FREE if self.free else MemberState.LENT
+        return MemberView(
+            id=record.id,
+            state=state,
+            attributes=record.attributes,
+            generation=record.generation,
+            max_leases=self.max_leases,
+            lent=self.lent,
+            lendings=self.lendings,
+            failures=self.failures,
+            until=None if self.until == NEVER else self.until,
+            by_operator=self.by_operator,
+        )
 
     def hold(self, record: Member) -> None:
         """One slot has been lent since before a restart, as this."""

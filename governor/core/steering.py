@@ -12,7 +12,7 @@ from governor.core.effects import Effect, OverrideOver, Steered, SteerProblem, S
 from governor.core.events import Quarantine, Readmit, Recycle, SetOverride, SetStanding, Steer
 from governor.core.lending import Lending
 from governor.core.resource import Override, Resource
-from governor.core.types import Denial, Nanos, Reason, Standing
+from governor.core.types import Claim, Denial, Nanos, Reason, Standing
 
 
 def steer(lending: Lending, order: Steer, now: Nanos, effects: list[Effect]) -> None:
@@ -29,6 +29,14 @@ def steer(lending: Lending, order: Steer, now: Nanos, effects: list[Effect]) -> 
     else:
         effects.append(_members(resource, order, now))
         lending.touch(resource)
+
+
+def end_overrides(lending: Lending, claims: tuple[Claim, ...], now: Nanos, effects: list[Effect]) -> None:
+    """Of what is claimed, the limit that is in force by ``now`` counts, however much else is due."""
+    for claim in claims:
+        resource = lending.resources.get((claim.resource, claim.key))
+        if resource is not None and resource.override is not None and resource.override.until <= now:
+            override_over(lending, resource, resource.override.until, now, effects)
 
 
 def override_over(lending: Lending, resource: Resource, at: Nanos, now: Nanos, effects: list[Effect]) -> None:

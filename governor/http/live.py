@@ -26,6 +26,9 @@ MAX_VIEWERS: Final = 16
 LOOK_EVERY: Final[Nanos] = SECOND
 # How long a viewer may hear nothing, so that it knows that the connection is there.
 HEARTBEAT_SECONDS: Final = 15.0
+# How long one viewer may stay, and then come back. A small change fits into what the kernel keeps for a client that
+# does not read, so nothing else tells one that is not there; and whoever waits for a place gets his turn.
+STAY: Final[Nanos] = 300 * SECOND
 # Of one turn of the event loop: rows that are compared, a microsecond each, and rows that are sent, with their past.
 _COMPARED_AT_ONCE: Final = 200
 _SENT_AT_ONCE: Final = 100
@@ -163,12 +166,19 @@ class View:
         self._live = live
         self._seen = 0
         self._bucket = -1
-        self._closed = False
+        self._closed = self._over = False
+        self._until = live.sight.clock.now() + STAY
         self.news = asyncio.Event()
 
     async def more(self) -> Iterator[bytes] | None:
-        """What is new, when anything is, or a sign of life; None when it is closed. All of it must be taken."""
-        while not self._closed:
+        """What is new, when anything is, or a sign of life; None when it is closed. All of it must be taken.
+
+        When it has stayed for long enough it is told so, and closed.
+        """
+        while not (self._closed or self._over):
+            if self._live.sight.clock.now() >= self._until:
+                self._over = True
+                return iter((b"event: over\ndata: null\n\n",))
             if self._live.look > self._seen:
                 return self._changes()
             self.news.clear()

@@ -24,6 +24,10 @@ Method = Callable[[bytes, Context], Answer | Awaitable[Answer]]
 # Any number of messages; a refusal is the last.
 Telling = Callable[[bytes, Context], AsyncGenerator[Answer, None]]
 
+# How long a client may take to read one message of a stream. One that is frozen is not noticed otherwise if its unix
+# socket is full: no ping gets through either.
+WRITE_SECONDS: Final = 20.0
+
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -101,11 +105,14 @@ class Tellings:
                 async for message in messages:
                     if isinstance(message, status.Refusal):
                         return message
-                    await context.write(message)
+                    async with asyncio.timeout(WRITE_SECONDS):
+                        await context.write(message)
         except asyncio.CancelledError:
             if not (cut and self._stopping) or task.uncancel():
                 raise  # the client is gone, or gRPC cuts the call off: there is nobody to tell
             return status.STOPPING
+        except TimeoutError:
+            return status.UNREAD
         except aio.BaseError:
             raise  # as above
         except Exception:  # noqa: BLE001 - as above

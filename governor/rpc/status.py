@@ -191,6 +191,11 @@ FAULT: Final = Refusal(
     (),
 )
 
+# Nobody takes what is told, and its place is wanted.
+UNREAD: Final = Refusal(
+    StatusCode.ABORTED, "governor: nobody read this answer for 20s, so it has ended; call again", ()
+)
+
 STOPPING: Final = Refusal(StatusCode.UNAVAILABLE, "governor: stopping; call again when it is back", ())
 
 

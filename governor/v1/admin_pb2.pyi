@@ -1374,7 +1374,9 @@ class Event(_message.Message):
     """queued, granted, refused, given_up; released, expired, revoked,
     disconnected, orphaned, renewed, refunded; reloaded, reload_refused, paused,
     resumed, draining, overridden, override_over, recycled, quarantined,
-    restored; started, frozen, stopping; missed (see `missed`); watching, once at first.
+    restored, revocation (one for each order; each lease that it ends is revoked);
+    started, frozen, stopping; missed (see `missed`); watching, once at first. The
+    audit file also has carried: a lease that a start goes on with.
     """
     client: _builtins.str
     lease_id: _builtins.int
@@ -1383,7 +1385,7 @@ class Event(_message.Message):
     detail: _builtins.str
     """The rest in words, of operators' actions."""
     actor: _builtins.str
-    """Who says he did it."""
+    """Who says he did it; also of each lease that he revoked."""
     missed: _builtins.int
     """How many events this reader has missed before this one."""
     @_builtins.property

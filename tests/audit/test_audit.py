@@ -596,6 +596,74 @@ class TestBlock:
         await until(lambda: bool(answers))
 
 
+class TestCarried:
+    """Leases that there are already when it begins: each has a beginning in the file."""
+
+    @staticmethod
+    def begin(rig: Rig, leases: int, max_bytes: int) -> Audit:
+        """Another trail of the same driver, in a file beside the first."""
+        for _ in range(leases):
+            rig.grant()
+        rig.clock.time += SECOND
+        rig.driver.ask(DB)  # a step, as a restart is
+        file = rig.asked.file.with_name("next")
+        asked = Auditing(file, rig.asked.policy, rig.asked.events)
+        rig.asked = asked
+        audit = Audit(asked, rig.now, dropped=rig.dropped.append, failed=rig._fail, max_bytes=max_bytes)
+        audit.begin(Chronicle(rig.driver, rig.now), rig.driver)
+        return audit
+
+    @pytest.mark.parametrize("policy", AuditPolicy)
+    async def test_each_is_told_first(self, make: Make, policy: AuditPolicy) -> None:
+        """However many there are, they take no room from what comes, and none is dropped."""
+        rig = make(policy, AuditEvents.OPERATORS)
+        rig.asked = Auditing(rig.asked.file, policy, AuditEvents.LEASES)
+        audit = self.begin(rig, 2050, max_bytes=2000)
+        last = rig.grant()
+        assert await rig.told()
+        await audit.close()
+
+        said = rig.lines()
+        assert [(each["what"], each["lease"]) for each in said] == [
+            *[("carried", lease) for lease in range(1, last)],
+            ("granted", last),
+        ]
+        carried = said[0]
+        assert (carried["client"], carried["resources"]) == ("web", ["db"])
+        assert carried["claims"] == [{"resource": "db", "permits": 1}]
+        assert carried["held_seconds"] == 1
+        assert carried["remaining_seconds"] == rig.driver.held(LeaseId(1)).deadline / SECOND - 1  # type: ignore[union-attr]
+        assert (rig.dropped, rig.failed) == ([], 0)
+
+    async def test_a_disk_that_is_full_meanwhile(self, make: Make, disk: Failing) -> None:
+        """They are tried again as all others are."""
+        rig = make(events=AuditEvents.OPERATORS)
+        rig.asked = Auditing(rig.asked.file, rig.asked.policy, AuditEvents.LEASES)
+        disk.error = FULL
+        audit = self.begin(rig, 250, max_bytes=2000)
+        await until(lambda: rig.failed > 1)
+        disk.error = None
+        await audit.close()
+        assert rig.whats() == ["carried"] * 251
+
+    async def test_a_disk_that_is_full_to_the_end(self, make: Make, disk: Failing) -> None:
+        """Those that are missing are counted."""
+        rig = make(events=AuditEvents.OPERATORS)
+        rig.asked = Auditing(rig.asked.file, rig.asked.policy, AuditEvents.LEASES)
+        disk.error = FULL
+        audit = self.begin(rig, 250, max_bytes=2000)
+        await until(lambda: rig.failed > 1)
+        await audit.close()
+        assert rig.dropped == [251]
+
+    async def test_of_operators_alone_there_is_none(self, make: Make) -> None:
+        """They have not asked for leases."""
+        rig = make(events=AuditEvents.OPERATORS)
+        audit = self.begin(rig, 3, max_bytes=2000)
+        await audit.close()
+        assert rig.lines() == []
+
+
 class TestReopening:
     """The file may be moved away while nothing happens."""
 

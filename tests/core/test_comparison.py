@@ -4,7 +4,7 @@ import pytest
 
 from governor.core import differences
 from governor.core.ask import Ask
-from governor.core.differences import AT_ONCE, Comparison, Difference, What
+from governor.core.differences import AT_ONCE, Comparison, Difference, Fate
 from governor.core.effects import Queued
 from governor.core.engine import Engine
 from governor.core.events import Acquire, Reconfigure, ReserveIds
@@ -91,7 +91,7 @@ def test_what_has_changed_between_two_steps_is_seen_as_it_is() -> None:
 
     *others, last = comparison.differences
     assert [each.resource for each in others] == names[:AT_ONCE]
-    assert (last.resource, last.what, last.leases) == (names[-1], What.ADDED, 1)
+    assert (last.resource, last.what, last.leases) == (names[-1], Fate.ADDED, 1)
 
 
 def test_the_order_is_that_of_the_declarations_and_then_of_what_is_removed() -> None:
@@ -103,9 +103,9 @@ def test_the_order_is_that_of_the_declarations_and_then_of_what_is_removed() -> 
 
     told: list[Difference] = list(comparison.differences)
     assert [(each.resource, each.what) for each in told] == [
-        ("e", What.ADDED),
-        ("d", What.CHANGED),
-        ("a", What.CHANGED),
-        ("b", What.REMOVED),
-        ("c", What.REMOVED),
+        ("e", Fate.ADDED),
+        ("d", Fate.CHANGED),
+        ("a", Fate.CHANGED),
+        ("b", Fate.REMOVED),
+        ("c", Fate.REMOVED),
     ]

@@ -1,6 +1,6 @@
 """What a comparison says beyond the numbers that the stories and the machine hold it to."""
 
-from governor.core.differences import Difference, What
+from governor.core.differences import Difference, Fate
 from governor.core.events import Seal, SetOverride, SetStanding
 from governor.core.kinds.semaphore import SemaphoreSpec
 from governor.core.types import SECOND, Standing
@@ -27,7 +27,7 @@ def test_what_is_declared_again_is_added_with_what_is_lent_of_it_yet() -> None:
     again = semaphore("db", 2)
     added = play.differences(again, semaphore("disk", 1))["db"]
 
-    assert added == Difference("db", What.ADDED, None, again, in_use=3, leases=1, over_limit=1)
+    assert added == Difference("db", Fate.ADDED, None, again, in_use=3, leases=1, over_limit=1)
 
 
 def test_what_is_removed_refuses_all_who_wait_and_has_no_limit_left_to_be_over() -> None:
@@ -40,7 +40,7 @@ def test_what_is_removed_refuses_all_who_wait_and_has_no_limit_left_to_be_over()
 
     found = play.differences(semaphore("disk", 2))
 
-    assert found["db"] == Difference("db", What.REMOVED, spec, None, 2, 1, 2, refused=2, most_asked=2)
+    assert found["db"] == Difference("db", Fate.REMOVED, spec, None, 2, 1, 2, refused=2, most_asked=2)
     assert (found["disk"].refused, found["disk"].granted) == (0, 0)
 
 
@@ -90,4 +90,4 @@ def test_a_kind_that_may_change_is_another_thing() -> None:
 
     found = play.differences(pool("db", ["a", "b"]), semaphore("disk", 1))["db"]
 
-    assert (found.what, found.over_limit, found.problem) == (What.CHANGED, 0, "")
+    assert (found.what, found.over_limit, found.problem) == (Fate.CHANGED, 0, "")

@@ -340,7 +340,8 @@ def test_each_window_says_what_it_has_and_when_there_is_more() -> None:
         WindowView(0, 60 * SECOND, 0, 0, None),
     )
     assert play.engine.windows("b", now=SECOND // 4) == (WindowView(1, SECOND, 1, 0, SECOND),)
-    assert play.engine.windows("db", now=0) == play.engine.windows("nowhere", now=0) == ()
+    play.reconfigure(semaphore("db", 1), pool("conn", ["a"]))
+    assert [play.engine.windows(name, now=0) for name in ("db", "conn", "nowhere")] == [()] * 3
 
 
 def test_what_is_declared_is_not_what_is_in_force() -> None:

@@ -130,20 +130,22 @@ class TestHistory:
         daemon.said(rf"lease {lease} expired: db, held for \d+ms by web$")
 
     def test_of_one_that_an_operator_revokes(self, start: Start, connect: Connect, file: Path) -> None:
-        """Its end, and who did it; one line of the log for each."""
+        """Its end says who did it, once for each lease; one line of the log for that, and one for the order."""
         daemon = start(audited())
         lease = connect(daemon).acquire("db", client="web").id
         operator = Operator(daemon)
         operator.stub.Revoke(admin_pb2.RevokeRequest(lease_ids=[lease]), metadata=operator.who)
         until(lambda: "revoked" in whats(history(file, lease)), "it is written")
-        (act,) = [said for said in entries(file) if said.get("actor") == "alice"]
+        until(lambda: "revocation" in whats(entries(file)), "it is written")
+        ended, order = [said for said in entries(file) if said.get("actor") == "alice"]
 
-        assert (act["what"], act["resources"], act["detail"]) == ("revoked", ["db"], f"lease {lease}")
-        daemon.said(rf"revoked db: lease {lease} \(by alice\)$")
+        assert (ended["what"], ended["lease"], ended["client"]) == ("revoked", lease, "web")
+        assert (order["what"], order["resources"], order["detail"]) == ("revocation", ["db"], f"lease {lease}")
+        daemon.said(rf"revocation db: lease {lease} \(by alice\)$")
         daemon.said(rf"lease {lease} revoked: db, held for \S+ by web$")
 
     def test_over_a_restart(self, start: Start, connect: Connect, file: Path) -> None:
-        """The next daemon writes on."""
+        """The next daemon writes on, and says first which leases it goes on with."""
         daemon = start(audited())
         lease = connect(daemon).acquire("db", client="web", lease=60).id
         until(lambda: history(file, lease) != [], "it is written")
@@ -151,8 +153,25 @@ class TestHistory:
         daemon = start(audited())
         me = connect(daemon)
         me.release(lease)
-        until(lambda: len(history(file, lease)) == 2, "it is written")
-        assert whats(entries(file)) == ["started", "granted", "started", "released"]
+        until(lambda: len(history(file, lease)) == 3, "it is written")
+        assert whats(entries(file)) == ["started", "granted", "carried", "started", "released"]
+        granted, carried, _ = history(file, lease)
+        assert [carried[key] for key in ("client", "resources", "claims")] == [
+            granted[key] for key in ("client", "resources", "claims")
+        ]
+        assert carried["remaining_seconds"] > 60 > carried["held_seconds"] >= 0
+
+    def test_of_one_that_was_never_written(self, start: Start, connect: Connect, file: Path) -> None:
+        """As when a daemon dies between the two disks: its history begins with the restart."""
+        daemon = start(audited(policy="block"))
+        leases = [connect(daemon).acquire("many", client="web", lease=60).id for _ in range(3)]
+        daemon.kill()
+        file.unlink()
+        daemon = start(audited(policy="block"))
+        me = connect(daemon)
+        for lease in leases:
+            me.release(lease)
+            assert whats(history(file, lease)) == ["carried", "released"]
 
     @pytest.mark.parametrize("events", ["operators", "leases"])
     def test_over_a_freeze(self, start: Start, connect: Connect, file: Path, events: str) -> None:

@@ -207,8 +207,9 @@ async def test_a_refused_config_is_told_until_there_is_a_good_one(scene: Watched
     assert dict(await told(view))["head"]["draining"] is True
 
 
-async def test_the_past_comes_whole_and_then_by_the_bucket(scene: Watched) -> None:
+async def test_the_past_comes_whole_and_then_by_the_bucket(scene: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     """A resource of which nothing is said had nothing to say."""
+    monkeypatch.setattr(live_module, "STAY", 3600 * SECOND)
     scene.take("db", permits=2, lease=3600 * SECOND)
     scene.time.advance(3 * BUCKET)
     view = scene.view()
@@ -365,6 +366,21 @@ async def test_a_viewer_hears_something_when_there_is_nothing_new(
 
     assert chunks is not None
     assert list(chunks) == [b": nothing new\n\n"]
+
+
+async def test_nobody_stays_for_ever(scene: Watched) -> None:
+    """Whether or not there is news: after five minutes a viewer is told that it is over, which is all, and goes."""
+    view = scene.view()
+    await told(view)
+    scene.time.time += live_module.STAY - 1
+    scene.take("db")
+    scene.look()
+    assert [event for event, _ in await told(view)] == ["over"]
+    assert await view.more() is None
+
+    view.close()
+    view = scene.view()
+    assert "rows" in [event for event, _ in await told(view)]
 
 
 async def test_a_closed_viewer_is_told_that_it_is_over(scene: Watched) -> None:

@@ -363,6 +363,26 @@ class TestTheTop:
         assert all("ERR_" in complaint for complaint in page.complaints)
         page.complaints.clear()
 
+    async def test_a_viewer_that_has_stayed_for_long_comes_back_without_a_flicker(
+        self, page: Page, scene: Shown, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Nothing is said of it, and what happens is seen."""
+        monkeypatch.setattr("governor.http.live.STAY", SECOND)
+        monkeypatch.setattr("governor.http.live.HEARTBEAT_SECONDS", 0.1)
+        scene.declare(semaphore("db", 4))
+        await show(page, scene, many=1)
+        await page.run(
+            "window.flickered = false; new MutationObserver(() => {"
+            " window.flickered ||= document.body.classList.contains('stale'); }"
+            ").observe(document.body, { attributes: true })"
+        )
+        many = len(page.requests)
+        await until(lambda: sum(url.endswith("/-/events") for url in page.requests[many:]) >= 2)
+        scene.take("db")
+        await page.until("document.querySelector('.of-use').innerText === '1 / 4'")
+
+        assert await page.run("window.flickered") is False
+
     async def test_one_too_many_is_told_and_gets_its_turn(
         self, page: Page, scene: Shown, monkeypatch: pytest.MonkeyPatch
     ) -> None:

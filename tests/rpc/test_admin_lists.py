@@ -7,7 +7,9 @@ from pathlib import Path
 import grpc
 import pytest
 
-from governor.core.types import Claim
+from governor.core.snapshot import LeaseView
+from governor.core.types import Claim, LeaseId
+from governor.rpc import calls
 from governor.rpc.admin import views
 from governor.rpc.admin.lists import AT_ONCE, LOOKED_AT, PAGE, Lists
 from governor.rpc.calls import Answer
@@ -121,6 +123,63 @@ async def test_others_have_their_turn_while_nothing_fits(operators: Operated) ->
     counting.cancel()
 
     assert turns >= 4
+
+
+async def test_many_lists_look_no_more_in_one_turn_than_one_does(
+    operators: Operated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever asks for anything meanwhile waits as long as beside one of them."""
+    hold(operators, 4 * LOOKED_AT)
+    looked = turns = 0
+    most = 0
+    driver = operators.world.driver
+    look = driver.lease
+
+    def counted(lease: LeaseId) -> LeaseView | None:
+        nonlocal looked
+        looked += 1
+        return look(lease)
+
+    monkeypatch.setattr(driver, "lease", counted)
+    some = made(operators)
+
+    async def count() -> None:
+        nonlocal looked, turns, most
+        while True:
+            turns, most, looked = turns + 1, max(most, looked), 0
+            await asyncio.sleep(0)
+
+    async def whole() -> list[Answer]:
+        return [page async for page in some.leases(admin.ListLeasesRequest(client="nobody"))]
+
+    counting = asyncio.ensure_future(count())
+    assert await asyncio.gather(*[whole() for _ in range(AT_ONCE)]) == [[]] * AT_ONCE
+    counting.cancel()
+
+    assert most == LOOKED_AT
+    assert turns >= 4 * AT_ONCE
+
+
+async def test_a_list_that_nobody_reads_ends_and_makes_room(
+    operators: Operated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connection is there, and answers pings; it is told so when it reads on."""
+    monkeypatch.setattr(calls, "WRITE_SECONDS", 0.2)
+    hold(operators, 100 * PAGE, LONG)
+    service = operators.world.server._admin
+    assert service is not None
+    call = operators.admin.ListLeases(admin.ListLeasesRequest())
+    await call.read()
+    assert service._lists._under_way == 1
+
+    await until(lambda: service._lists._under_way == 0)
+
+    async def rest() -> None:
+        while isinstance(await call.read(), admin.ListLeasesResponse):
+            pass
+
+    assert await _code(rest()) is grpc.StatusCode.ABORTED
+    assert "nobody read this answer for 20s" in await call.details()
 
 
 async def test_a_client_that_does_not_read_costs_a_few_pages(

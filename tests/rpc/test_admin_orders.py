@@ -59,7 +59,7 @@ async def test_a_revoked_lease_is_free_and_its_holder_is_told(operators: Operate
         assert late.info.metadata["ended"] == "revoked"
     done = await peer.do(releases=[lease.id])
     assert [each.ended.reason for each in done.results] == ["revoked"]
-    assert operators.acts == [("revoked", ("sem",), f"lease {lease.id}", "joe@desk, 3rd floor")]
+    assert operators.acts == [("revocation", ("sem",), f"lease {lease.id}", "joe@desk, 3rd floor")]
 
 
 async def test_of_several_each_has_its_result(operators: Operated) -> None:
@@ -73,7 +73,7 @@ async def test_of_several_each_has_its_result(operators: Operated) -> None:
     states = [pb.LeaseResult.State.Name(each.state) for each in said.results]
     assert states == ["ENDED", "REVOKED", "UNKNOWN", "ENDED", "REVOKED"]
     assert said.revoked == 2
-    assert operators.acts == [("revoked", ("open",), f"leases {held[0]}, {held[1]}", "")]
+    assert operators.acts == [("revocation", ("open",), f"leases {held[0]}, {held[1]}", "")]
 
 
 async def test_one_that_never_was_is_not_found(operators: Operated) -> None:
@@ -98,7 +98,7 @@ async def test_all_leases_of_a_client(operators: Operated) -> None:
     assert world.driver.lease_ids() == [kept]
     again = await operators.admin.Revoke(admin.RevokeRequest(client="web"))
     assert again.revoked == 0
-    assert operators.acts == [("revoked", ("open",), "2500 leases of client web", "joe@desk, 3rd floor")]
+    assert operators.acts == [("revocation", ("open",), "2500 leases of client web", "joe@desk, 3rd floor")]
 
 
 async def test_many_are_revoked_in_slices(operators: Operated, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,10 +108,10 @@ async def test_many_are_revoked_in_slices(operators: Operated, monkeypatch: pyte
     revoke = operators.world.driver.revoke
     loop = asyncio.get_running_loop()
 
-    def seen(leases: tuple[LeaseId, ...]) -> object:
+    def seen(leases: tuple[LeaseId, ...], actor: str) -> object:
         steps.append(len(leases))
         loop.call_soon(lambda: turns.append(len(steps)))
-        return revoke(leases)
+        return revoke(leases, actor)
 
     monkeypatch.setattr(operators.world.driver, "revoke", seen)
     for _ in range(5 * AT_ONCE // 2):
@@ -148,7 +148,7 @@ async def test_what_was_revoked_is_on_record_whoever_goes_away(
         await order
     assert driver.live_leases == AT_ONCE
     ((what, resources, detail, actor),) = operators.acts
-    assert (what, resources, actor) == ("revoked", ("open",), "joe")
+    assert (what, resources, actor) == ("revocation", ("open",), "joe")
     assert detail in {f"{AT_ONCE} leases of client web", f"leases {', '.join(map(str, range(1, 21)))} and 230 more"}
 
 
@@ -164,7 +164,7 @@ async def test_all_leases_of_a_session(operators: Operated) -> None:
     heard = await one.hears(lambda heard: len(heard.ended) == 2)
     assert {(each.lease_id, each.ended.reason) for each in heard.ended} == {(lease, "revoked") for lease in leases}
     assert operators.world.driver.lease_ids() == [kept]
-    assert operators.acts == [("revoked", ("open", "sem"), f"2 leases of session {one.session[:8]} of me", "")]
+    assert operators.acts == [("revocation", ("open", "sem"), f"2 leases of session {one.session[:8]} of me", "")]
 
 
 @pytest.mark.parametrize("session", ["0123abcd", "x", "0123abcd0123abcd0123abcd0123abcd"])

@@ -158,7 +158,7 @@ class TestRefusals:
         rig.acquire("api")
         assert await told(rig.watch(pb.WatchRequest(resources=["api"]))) == ["watching"]
         rig.driver.reconfigure((semaphore("db", None),))
-        assert rig.driver.marks("api") is not None
+        assert rig.driver.fades("api")
         refusal = await refused(rig.watch(pb.WatchRequest(resources=["api"])))
         assert refusal.code is grpc.StatusCode.NOT_FOUND
         assert "api: no such resource" in refusal.message

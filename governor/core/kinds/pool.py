@@ -14,7 +14,7 @@ from governor.core.agenda import NEVER
 from governor.core.limit import LimitSpec
 from governor.core.member import PoolMember
 from governor.core.memory import Memory, table
-from governor.core.snapshot import MemberCounts, MemberState, MemberView, WindowView
+from governor.core.snapshot import MemberCounts, MemberView, WindowView
 from governor.core.turns import Turns
 from governor.core.types import Member, Nanos, Outcome
 
@@ -270,7 +270,7 @@ class Pool:
     def views(self, now: Nanos) -> tuple[MemberView, ...]:
         """Each member, in the declared order; those that are removed and still lent come last."""
         self._readmit(now)
-        return tuple([_view(member) for member in self._members.values()])
+        return tuple([member.view() for member in self._members.values()])
 
     def declares(self, member_id: str) -> bool:
         """Whether there is such a member, and not only since it is still lent."""
@@ -345,28 +345,6 @@ class Pool:
             if member.free:
                 self._free += member.free
                 self._turns.enter(member)
-
-
-def _view(member: PoolMember) -> MemberView:
-    record = member.record
-    if not member.max_leases:
-        state = MemberState.REMOVED
-    elif member.until is not None:
-        state = MemberState.QUARANTINED
-    else:
-        state = MemberState.FREE if member.free else MemberState.LENT
-    return MemberView(
-        id=record.id,
-        state=state,
-        attributes=record.attributes,
-        generation=record.generation,
-        max_leases=member.max_leases,
-        lent=member.lent,
-        lendings=member.lendings,
-        failures=member.failures,
-        until=None if member.until == NEVER else member.until,
-        by_operator=member.by_operator,
-    )
 
 
 def _enough(missing: int, slots: list[tuple[Nanos, int]], now: Nanos) -> Nanos:

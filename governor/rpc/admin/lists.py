@@ -5,7 +5,8 @@ where they are sent.
 
 What is listed is named at the start; whoever is gone when his turn comes is left out. Between two pages, and now and
 then while nothing fits, the event loop is given back, and no page is made before the last one has been written: so a
-list of a hundred thousand leases holds nobody up, and a client that does not read costs one page.
+list of a hundred thousand leases holds nobody up, and a client that does not read costs one page. All lists together
+look in one turn of the loop as much as one does: many of them take longer, and hold nobody up either.
 """
 
 import asyncio
@@ -43,6 +44,8 @@ class Lists:
         self._clock = clock
         self._sessions = sessions
         self._under_way = 0
+        # Whoever holds it may look: one list in each turn of the loop, however many there are.
+        self._turn = asyncio.Lock()
 
     async def leases(self, request: admin_pb2.ListLeasesRequest) -> AsyncGenerator[Answer, None]:
         """By rising id."""
@@ -60,8 +63,12 @@ class Lists:
 
         with self._one_more():
             owner = self._sessions.named(request.session) if request.session else None
-            ids = self._driver.lease_ids() if owner is None else sorted(owner.leases)
-            pages = _Pages(ids, row, request.limit)
+            pages = _Pages(
+                lambda: self._driver.lease_ids() if owner is None else sorted(owner.leases),
+                row,
+                request.limit,
+                self._turn,
+            )
             async for page in pages.told():
                 yield admin_pb2.ListLeasesResponse(leases=page).SerializeToString()
 
@@ -96,7 +103,7 @@ class Lists:
             return views.waiter(place, view, owner, expected, now)
 
         with self._one_more():
-            pages = _Pages(self._driver.waiting(request.resource or None), row, request.limit)
+            pages = _Pages(lambda: self._driver.waiting(request.resource or None), row, request.limit, self._turn)
             async for page in pages.told():
                 yield admin_pb2.ListWaitersResponse(waiters=page).SerializeToString()
 
@@ -115,7 +122,7 @@ class Lists:
             return views.session(session, self._clock.now())
 
         with self._one_more():
-            async for page in _Pages(self._sessions.names(), row, 0).told():
+            async for page in _Pages(self._sessions.names, row, 0, self._turn).told():
                 yield admin_pb2.ListSessionsResponse(sessions=page).SerializeToString()
 
     def _filters(self, resource: str, client: str, session: str, limit: int) -> status.Refusal | None:
@@ -147,31 +154,48 @@ class Lists:
 class _Pages(Generic[Name, Row]):
     """One list: a ``row`` for each of ``names`` that has one, and no more than ``limit`` of them (0: all)."""
 
-    def __init__(self, names: Iterable[Name], row: Callable[[Name], Row | None], limit: int) -> None:
+    def __init__(
+        self, names: Callable[[], Iterable[Name]], row: Callable[[Name], Row | None], limit: int, turn: asyncio.Lock
+    ) -> None:
         self._names = names
         self._row = row
         self._limit = limit
+        self._turn = turn
 
     async def told(self) -> AsyncGenerator[list[Row], None]:
         """Full pages, and the last one."""
+        async with self._turn:
+            await asyncio.sleep(0)
+            rows = self._rows(iter(self._names()))
         page: list[Row] = []
-        told = looked_at = 0
-        for name in self._names:
+        more = True
+        while more:
+            # Not kept while a page is written: its client may not read.
+            async with self._turn:
+                await asyncio.sleep(0)
+                page, more = self._add_to(page, rows)
+            if len(page) == PAGE or (page and not more):
+                yield page
+                page = []
+
+    def _rows(self, names: Iterator[Name]) -> Iterator[Row | None]:
+        """One for each name, as long as any may be told."""
+        told = 0
+        for name in names:
             row = self._row(name)
-            looked_at += 1
+            yield row
+            told += row is not None
+            if told == self._limit and row is not None:
+                return
+
+    def _add_to(self, page: list[Row], rows: Iterator[Row | None]) -> tuple[list[Row], bool]:
+        """Until it is full, or this was enough for one turn; whether there may be more."""
+        for looked_at, row in enumerate(rows, 1):
             if row is not None:
                 page.append(row)
-                told += 1
-            if told == self._limit and row is not None:
-                break
-            if len(page) == PAGE:
-                yield page
-                page, looked_at = [], 0
-            elif looked_at == LOOKED_AT:
-                looked_at = 0
-                await asyncio.sleep(0)
-        if page:
-            yield page
+            if len(page) == PAGE or looked_at == LOOKED_AT:
+                return page, True
+        return page, False
 
 
 def _covers(view: LeaseView, resource: str) -> bool:

@@ -88,11 +88,11 @@ class Orders:
         try:
             async for some in _slices(leases):
                 covered |= self._covered(some)
-                results += self._driver.revoke(some)
+                results += self._driver.revoke(some, actor)
         finally:
             # Also if the caller has gone in the midst of it: what has been done is told.
             if ended := _ended(results):
-                self._act(What.REVOKED, sorted(covered), _leases(ended), actor)
+                self._act(What.REVOCATION, sorted(covered), _leases(ended), actor)
         await on_record(self._driver)
         if len(results) == 1 and (refused := status.failed(results[0])) is not None:
             return refused
@@ -107,11 +107,11 @@ class Orders:
         try:
             async for leases in slices:
                 covered |= self._covered(leases)
-                revoked += len(_ended(self._driver.revoke(leases)))
+                revoked += len(_ended(self._driver.revoke(leases, actor)))
         finally:
             # As above.
             if revoked:
-                self._act(What.REVOKED, sorted(covered), f"{count(revoked, 'lease')} of {whose}", actor)
+                self._act(What.REVOCATION, sorted(covered), f"{count(revoked, 'lease')} of {whose}", actor)
         await on_record(self._driver)
         return admin_pb2.RevokeResponse(revoked=revoked).SerializeToString()
 

@@ -14,7 +14,7 @@ from governor.config.change import SettingChange
 from governor.config.document import MAX_BYTES
 from governor.config.settings import at_next_start, at_once
 from governor.config.written import changes, declared
-from governor.core.differences import Difference, What
+from governor.core.differences import Difference, Fate
 from governor.driver import Driver
 from governor.rpc import status, translate
 from governor.rpc.admin.desk import Desk
@@ -34,9 +34,9 @@ _TOLD_AT_ONCE: Final = 50
 _NAMELESS: Final = "config"
 
 _WHATS: Final = {
-    What.ADDED: admin_pb2.Difference.ADDED,
-    What.CHANGED: admin_pb2.Difference.CHANGED,
-    What.REMOVED: admin_pb2.Difference.REMOVED,
+    Fate.ADDED: admin_pb2.Difference.ADDED,
+    Fate.CHANGED: admin_pb2.Difference.CHANGED,
+    Fate.REMOVED: admin_pb2.Difference.REMOVED,
 }
 
 
