@@ -28,6 +28,8 @@ BUFFER: Final = 8192
 
 # Those about the reading itself, which come whatever is wanted; and that which is about all resources at once.
 _ALWAYS: Final = frozenset((What.WATCHING, What.MISSED, What.STOPPING))
+# About all resources, unless they name some.
+_OF_THE_DAEMON: Final = frozenset((What.DRAINING, What.FROZEN))
 _NO_NAMES: Final[frozenset[str]] = frozenset()
 
 
@@ -47,8 +49,8 @@ class Wanted:
         about = not named or not named.isdisjoint(entry.resources)
         if named and what is What.RELOADED and about:
             return True  # what somebody watches may have been removed, whatever else he wants to know
-        if not entry.resources and what is What.DRAINING:
-            about = True  # the whole daemon is
+        if not entry.resources and what in _OF_THE_DAEMON:
+            about = True
         return about and (not self.clients or entry.client in self.clients) and (not self.what or what in self.what)
 
 
@@ -148,6 +150,11 @@ class Chronicle:
             self.leave(listener)
         if not self._readers and self._left is not None and not self._left.done():
             self._left.set_result(None)
+
+    @property
+    def over(self) -> bool:
+        """Whether the last word has been said."""
+        return self._closed
 
     @property
     def readers(self) -> int:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import governor.http
 import governor.rpc
-from governor import __version__, descriptors, garbage, logs, operators, signals
+from governor import __version__, announcing, descriptors, garbage, logs, operators, signals
 from governor.audit import Audit, AuditFileError
 from governor.chronicle import Chronicle, What
 from governor.clock import LoopClock, unix_nanos
@@ -37,11 +37,11 @@ from governor.lock import BindError, FolderLock
 from governor.metrics import Metrics
 from governor.notify import Notifier
 from governor.process import boot
-from governor.reload import Reloader, changes
+from governor.reload import Reloader
 from governor.restart import Restarted, RestartError, go_on
 from governor.store import Store, StoreError
 from governor.watching import Watcher
-from governor.wording import are, count, counted, span
+from governor.wording import are, span
 
 if TYPE_CHECKING:
     from governor.sessions import Sessions
@@ -128,8 +128,10 @@ class Daemon:
             stack.callback(driver.close)
             chronicle, metrics = Chronicle(driver, unix_nanos), self._begin_to_count(driver)
             stack.callback(self._begin_to_tell(chronicle).close)
-            self._begin_audit(chronicle, stack)
-            stack.push_async_callback(self._journal.close)
+            # Whatever cannot be had from here on: what the folder is locked for has ended before the lock has.
+            stack.push_async_callback(self._put_down)
+            driver.freeze_observers.append(partial(announcing.frozen, chronicle))
+            self._begin_audit(chronicle)
             self._reloader = Reloader(driver, metrics, self._notifier, config, self._path, os.environ)
             self._reloader.observers.append(chronicle.reloaded)
             stack.push_async_callback(self._reloader.close)
@@ -148,7 +150,14 @@ class Daemon:
                 stack.push_async_callback(pages.stop)
                 http = f"http://{config.http.host}:{pages.port}"
             desk = operators.desk(
-                driver, self._journal, metrics, self._reloader, chronicle, state=self._state, http=http
+                driver,
+                self._journal,
+                metrics,
+                self._reloader,
+                chronicle,
+                state=self._state,
+                http=http,
+                audit_problem=lambda: None if self._audit is None else self._audit.hindrance,
             )
             guard = operators.guard(driver, metrics, self._reloader)
             server = await governor.rpc.serve(
@@ -161,11 +170,10 @@ class Daemon:
             driver.reserve_ids(await self._journal.reserve())
             fence.retire()
             driver.observers.append(self._watch_ids)
-            self._announce(server, http)
+            announcing.serving(config, self._state, server, http)
             self._announce_restart(restarted)
             self._begin_to_serve(server)
-            kept = f"; {count(restarted.leases, 'lease')} of before" if restarted.leases else ""
-            chronicle.act(What.STARTED, detail=f"governor {__version__}, pid {os.getpid()}{kept}")
+            announcing.started(chronicle, restarted)
             garbage.settle()
             await self._stop.wait()
             self._ready = False
@@ -181,7 +189,7 @@ class Daemon:
         metrics.restored(lease.client for lease in map(driver.lease, driver.lease_ids()) if lease)
         driver.observers.append(metrics.observe)
         driver.lag_observers.append(metrics.loop_lag)
-        driver.freeze_observers += [metrics.frozen, _tell_freeze]
+        driver.freeze_observers.append(metrics.frozen)
         self._journal.written, self._journal.failed = metrics.store_written, metrics.store_failed
         return metrics
 
@@ -191,11 +199,10 @@ class Daemon:
         self._driver.observers.append(lines.observe)
         return lines
 
-    def _begin_audit(self, chronicle: Chronicle, stack: contextlib.AsyncExitStack) -> None:
+    def _begin_audit(self, chronicle: Chronicle) -> None:
         asked, metrics = self._config.audit, self._metrics
         if asked is not None:
             self._audit = Audit(asked, unix_nanos, dropped=metrics.audit_dropped, failed=metrics.audit_failed)
-            stack.push_async_callback(self._audit.close)
             self._audit.begin(chronicle, self._driver)
 
     def _begin_to_serve(self, server: governor.rpc.GrpcServer) -> None:
@@ -234,40 +241,14 @@ class Daemon:
         return driver, restarted
 
     def _announce_restart(self, restarted: Restarted) -> None:
-        if not self._remembered:
-            return
-        _log.info(
-            "remembered from %s: %s held%s",
-            self._remembered,
-            are(restarted.leases, "lease"),
-            f", {restarted.graced} of them {span(restarted.grace)} longer" if restarted.graced else "",
-        )
-        if told := changes(restarted.change):
-            _log.info("config since then: %s", ", ".join(told))
-        for problem in restarted.kept:
-            _log.error("config: %s; until then it stays as it was, and a reload tries again", problem)
-        if restarted.kept:
-            self._reloader.refused_at_start(restarted.kept)
+        if self._remembered:
+            announcing.remembered(self._remembered, restarted)
+            if restarted.kept:
+                self._reloader.refused_at_start(restarted.kept)
 
     def _store_changed(self) -> None:
         self._metrics.store_writable(not self._journal.broken)
         self._set_serving()
-
-    def _announce(self, server: governor.rpc.GrpcServer, http: str) -> None:
-        config = self._config
-        _log.info("governor %s, pid %d, state in %s", __version__, os.getpid(), self._state)
-        _log.info("config %s: %s", config.source, counted(spec.kind for spec in config.resources))
-        for warning in config.warnings:
-            _log.warning("config %s: %s", config.source, warning)
-        if server.why_not:
-            _log.warning("operators are served nowhere: %s", server.why_not)
-        for address in server.addresses:
-            _log.info("listening on %s (gRPC)", address)
-        for address in server.admin:
-            if address not in server.addresses:
-                _log.info("listening on %s (Admin)", address)
-        if http:
-            _log.info("listening on %s (status page, metrics and health)", http)
 
     def _not_ready(self) -> str | None:
         if self._ready:
@@ -311,6 +292,12 @@ class Daemon:
                 await asyncio.wait_for(self._stop_now.wait(), self._reloader.config.drain_timeout / SECOND)
         if self._driver.live_leases:
             _log.warning("%s still held", are(self._driver.live_leases, "lease"))
+
+    async def _put_down(self) -> None:
+        """The last that is to be remembered; what is told of that, too."""
+        await self._journal.close()
+        if self._audit is not None:
+            await self._audit.close()
 
     async def _last_steps(self) -> None:
         """Let every task end by itself: one of grpc's that is cancelled says so in the log, with a traceback."""
@@ -367,7 +354,3 @@ def _promised(config: Config) -> Nanos:
     """How much longer leases surely live if this daemon dies: clients rely on it, so the next one keeps it."""
     lasting = config.durability is not Durability.NONE and config.on_store_error is OnStoreError.REFUSE
     return config.restart_grace if lasting else 0
-
-
-def _tell_freeze(length: Nanos) -> None:
-    _log.info("did not run for %s; all leases end as much later", span(length))

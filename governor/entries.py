@@ -54,6 +54,7 @@ class What(StrEnum):
     RECYCLED = "recycled"
     QUARANTINED = "quarantined"
     RESTORED = "restored"
+    FROZEN = "frozen"
     STOPPING = "stopping"
     # About the telling.
     WATCHING = "watching"

@@ -22,7 +22,7 @@ LEASES_A_SECOND: Final = 20
 ACTS_A_SECOND: Final = 50
 
 # Whoever carries these out has more to say about them.
-_TOLD_ELSEWHERE: Final = frozenset((What.STARTED, What.RELOADED, What.RELOAD_REFUSED, What.STOPPING))
+_TOLD_ELSEWHERE: Final = frozenset((What.STARTED, What.RELOADED, What.RELOAD_REFUSED, What.FROZEN, What.STOPPING))
 _RELEASED: Final = EndReason.RELEASED
 
 _LOG: Final = logging.getLogger("governor")

@@ -36,14 +36,16 @@ def desk(
     *,
     state: Path,
     http: str,
+    audit_problem: Callable[[], str | None],
 ) -> Desk:
-    """The desk of one daemon, which starts now; ``http`` is where its pages are."""
+    """The desk of one daemon, which starts now; ``http`` is where its pages are. ``audit_problem``: as in `About`."""
     config, started_at = reloader.started, unix_nanos()
     host, folder = socket.gethostname(), str(state.absolute())
 
     def about() -> About:
         revoked, expired = metrics.lost(EndReason.REVOKED), metrics.lost(EndReason.EXPIRED)
-        return About(host, started_at, http, folder, config.durability, journal.broken, revoked, expired)
+        state_problem, why = journal.broken, audit_problem() or ""
+        return About(host, started_at, http, folder, config.durability, state_problem, why, revoked, expired)
 
     return Desk(
         where=where(config.admin, config.listen, state),

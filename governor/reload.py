@@ -27,7 +27,9 @@ from governor.wording import counted
 
 _log: Final = logging.getLogger("governor")
 
-# Of the problems of one file; a person mends these first anyway.
+# Of the problems of one file: as many are in the log, and as many are told to whoever asks how it went, and kept for
+# whoever asks what is in force, which is often. A person mends the first ones first anyway.
+_PROBLEMS_LOGGED: Final = 200
 _PROBLEMS_TOLD: Final = 20
 # Of those who asked for one reading, each of whom may say who it is.
 _ASKERS_TOLD: Final = 8
@@ -236,13 +238,16 @@ class Reloader:
         self._metrics.show_clients(config.max_client_series)
 
     def _refuse(self, problems: Sequence[Problem]) -> Reloaded:
-        some, more = problems[:_PROBLEMS_TOLD], len(problems) - _PROBLEMS_TOLD
-        rest = [f"and {more} more; `governor check {self._path}` lists them all"] if more > 0 else []
-        told = (*map(str, some), *rest)
-        for problem in told:
+        sentences = [str(problem) for problem in problems]
+        for problem in self._first(sentences, _PROBLEMS_LOGGED):
             _log.error("reload refused: %s", problem)
-        self._keep_problems((*[problem.public for problem in some], *rest))
-        return Reloaded(self.state, told)
+        self._keep_problems(self._first([problem.public for problem in problems], _PROBLEMS_TOLD))
+        return Reloaded(self.state, self._first(sentences, _PROBLEMS_TOLD))
+
+    def _first(self, problems: Sequence[str], most: int) -> tuple[str, ...]:
+        more = len(problems) - most
+        rest = (f"and {more} more; `governor check {self._path}` lists them all",) if more > 0 else ()
+        return (*problems[:most], *rest)
 
     def _keep_problems(self, problems: tuple[str, ...]) -> None:
         self._metrics.config_failed()

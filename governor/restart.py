@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from governor.core.effects import Reconfigured, ReconfigureRefused, RestoreRefused
+from governor.core.effects import Effect, OverrideOver, Reconfigured, ReconfigureRefused, RestoreRefused
 from governor.core.resource import Remembered, ResourceSpec
 from governor.core.types import Nanos
 
@@ -32,7 +32,8 @@ class Restarted:
 
     ``resources_by``: how far the instants of resources move, for which time has gone on. ``graced``: how many of the
     ``leases`` live longer by the ``grace``. ``kept``: what cannot become what it is to be, with why. ``change``: what
-    became of everything else.
+    became of everything else, compared with what was declared before. ``over``: resources with an override whose time
+    has come while no daemon ran.
     """
 
     stamp: Nanos
@@ -43,6 +44,7 @@ class Restarted:
     grace: Nanos
     kept: tuple[str, ...]
     change: Reconfigured
+    over: tuple[str, ...]
 
 
 def go_on(
@@ -63,6 +65,12 @@ def go_on(
     fading = [_later(each, resources_by, now) for each in stored.fading]
     leases = [_moved(row.held, by + (0 if row.graced else grace), by) for row in stored.leases]
     past = [replace(each, ended_at=each.ended_at + by) for each in stored.past]
+    over: list[str] = []
+
+    def see(effects: Sequence[Effect]) -> None:
+        over.extend([effect.resource for effect in effects if isinstance(effect, OverrideOver)])
+
+    driver.observers.append(see)
     outcome = driver.restore(leases, resources, past, fading)
     if isinstance(outcome, RestoreRefused):
         more = f" (and {len(outcome.problems) - 1} more)" if len(outcome.problems) > 1 else ""
@@ -77,8 +85,11 @@ def go_on(
             driver,
             [kinds[spec.name] if spec.name in lent and kinds[spec.name].kind != spec.kind else spec for spec in specs],
         )
+    driver.observers.remove(see)
+    former = {each.spec.name for each in stored.resources if not each.declared}
+    change = _since(change, former, specs)
     graced = sum([not row.graced for row in stored.leases]) if grace else 0
-    return Restarted(stamp, now, resources_by, outcome.leases, graced, grace, kept, change)
+    return Restarted(stamp, now, resources_by, outcome.leases, graced, grace, kept, change, tuple(over))
 
 
 def last_sign_of_life(stored: "Stored") -> Nanos:
@@ -103,6 +114,16 @@ def _later(resource: Remembered, by: Nanos, now: Nanos) -> Remembered:
         resource,
         at=min(now, resource.at + by),
         override=None if override is None else replace(override, until=override.until + by),
+    )
+
+
+def _since(change: Reconfigured, former: set[str], specs: Sequence[ResourceSpec]) -> Reconfigured:
+    """The same but for what was ``former`` already, for which it is no change to be so still."""
+    added = {*change.added, *former}
+    return Reconfigured(
+        added=tuple([spec.name for spec in specs if spec.name in added]),
+        changed=tuple([name for name in change.changed if name not in former]),
+        removed=tuple([name for name in change.removed if name not in former]),
     )
 
 

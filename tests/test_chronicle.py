@@ -255,6 +255,17 @@ class TestReaders:
         assert read is not None
         assert [f"{entry.what} {' '.join(entry.resources)}" for entry in read] == told
 
+    async def test_what_befalls_all_resources_at_once(self, rig: Rig) -> None:
+        """Is about each of them: that the daemon drains, and that it was frozen, so that leases end later."""
+        reader = rig.chronicle.read(Wanted(resources=frozenset({"db"})))
+        await reader.read()
+        rig.chronicle.act(What.FROZEN, detail="did not run for 9s; all leases end as much later")
+        rig.chronicle.act(What.DRAINING)
+        rig.chronicle.act(What.DRAINING, ["workers"])
+        read = await reader.read()
+        assert read is not None
+        assert [entry.what for entry in read] == [What.FROZEN, What.DRAINING]
+
     async def test_what_he_watches_is_removed(self, rig: Rig) -> None:
         """He is told, whatever else he wants to know; of others he is not."""
         reader = rig.chronicle.read(Wanted(frozenset(["db"]), frozenset(["web"]), frozenset(["granted"])))

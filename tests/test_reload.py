@@ -180,13 +180,29 @@ async def test_what_the_engine_refuses_is_refused_whole(scene: Scene, reloader: 
     assert reloader.config.drain_timeout != 7_000_000_000
 
 
-async def test_of_very_many_problems_the_first_are_kept(scene: Scene, reloader: Reloader) -> None:
-    """The state goes out with each list of resources, so it is bounded."""
+async def test_of_very_many_problems_the_first_are_kept(
+    scene: Scene, reloader: Reloader, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The state goes out with each list of resources, so it is bounded; the log has ten times as many."""
     scene.write("semaphores:\n" + "".join(f"  s{n}: {{permit: 1}}\n" for n in range(900)))
     outcome = await reloader.reload()
 
     assert len(reloader.state.problems) == len(outcome.problems) == 21
-    assert "`governor check" in outcome.problems[-1]
+    assert outcome.problems[-1] == f"and 880 more; `governor check {scene.path}` lists them all"
+    logged = [record.getMessage() for record in caplog.records]
+    assert logged[:20] == [f"reload refused: {problem}" for problem in outcome.problems[:20]]
+    assert all(f"{scene.path}:{line}: " in text for line, text in zip(range(2, 202), logged, strict=False))
+    assert logged[200:] == [f"reload refused: and 700 more; `governor check {scene.path}` lists them all"]
+
+
+async def test_as_many_problems_as_the_log_has_room_for(
+    scene: Scene, reloader: Reloader, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Then nothing is said of more."""
+    scene.write("semaphores:\n" + "".join(f"  s{n}: {{permits: 0x}}\n" for n in range(200)))
+    await reloader.reload()
+    assert len(caplog.records) == 200
+    assert "more;" not in caplog.text
 
 
 async def test_a_file_that_cannot_be_read_is_refused_and_told_from_one_that_can(

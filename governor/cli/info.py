@@ -22,9 +22,10 @@ def info(settings: Settings) -> None:
     """Show which daemon it is, and how it fares.
 
     JSON: {"version", "pid", "host", "start", "started_at", "addresses", "admin_addresses", "http", "state_folder",
-    "durability", "state_problem", "config", "draining", "resources", "leases", "waiters", "sessions", "revoked",
-    "expired", "last_lease_id"}. config is as in `governor status`. revoked and expired count leases since the start;
-    state_problem says why the state cannot be written, null if it can; instants are RFC 3339 in UTC.
+    "durability", "state_problem", "audit_problem", "config", "draining", "resources", "leases", "waiters", "sessions",
+    "revoked", "expired", "last_lease_id"}. config is as in `governor status`. revoked and expired count leases since
+    the start; state_problem says why the state cannot be written, null if it can, and audit_problem why nothing is
+    granted on account of the audit file, null if it is no reason; instants are RFC 3339 in UTC.
     """
     from governor.cli import config
     from governor.cli.admin import reached
@@ -48,6 +49,7 @@ def info(settings: Settings) -> None:
             "state_folder": told.state_folder,
             "durability": told.durability,
             "state_problem": told.state_problem or None,
+            "audit_problem": told.audit_problem or None,
             "config": config.record(told.config),
             "draining": told.draining,
             "resources": told.resources,
@@ -73,6 +75,8 @@ def _lines(told: "GetInfoResponse") -> "Iterator[str]":
     yield printable(f"  state     {told.state_folder}, durability {told.durability}")
     if told.state_problem:
         yield click.style(printable(f"            cannot be written: {told.state_problem}"), fg="red")
+    if told.audit_problem:
+        yield click.style(printable(f"  audit     nothing is granted: {told.audit_problem}"), fg="red")
     width = terminal_width()
     first, *rest = config.lines(told.config, None if width is None else width - 12)
     yield f"  config    {first.removeprefix('config ')}"

@@ -44,8 +44,8 @@ def watch(
 
     WHAT is one of queued, granted, refused and given_up, of asks; released, expired, revoked, disconnected, orphaned,
     renewed and refunded, of leases; reloaded, reload_refused, paused, resumed, draining, overridden, override_over,
-    recycled, quarantined, restored and revocation, of what operators do; started and stopping, of the daemon. Whoever
-    reads too slowly misses some, and is told how many.
+    recycled, quarantined, restored and revocation, of what operators do; started, frozen (all leases end as much
+    later) and stopping, of the daemon. Whoever reads too slowly misses some, and is told how many.
 
     Until Ctrl-C. When the daemon ends the exit code is 3, unless --follow waits for the next one.
 

@@ -47,8 +47,8 @@ class Override:
 class Remembered:
     """One resource, for a restart: its ``spec`` and, as of ``at``, what its limit remembers besides what is lent.
 
-    The ``spec`` is what is declared, the ``memory`` that of the limit in force. After a restart ``at`` is an instant of
-    the new clock: as long before now as it was before the last sign of life.
+    The ``spec`` is what is declared, or was last if it is no longer, the ``memory`` that of the limit in force. After a
+    restart ``at`` is an instant of the new clock: as long before now as it was before the last sign of life.
     """
 
     spec: ResourceSpec
@@ -56,6 +56,7 @@ class Remembered:
     at: Nanos
     standing: Standing = Standing.OPEN
     override: Override | None = None
+    declared: bool = True
 
 
 class Resource:
@@ -105,7 +106,7 @@ class Resource:
 
     def remember(self, now: Nanos) -> Remembered:
         """All that a restart must know of it, but for the leases."""
-        return Remembered(self.spec, self.limit.remember(now), now, self.standing, self.override)
+        return Remembered(self.spec, self.limit.remember(now), now, self.standing, self.override, not self.removed)
 
     def redeclare(self, spec: ResourceSpec, now: Nanos) -> None:
         """Obey ``spec``, of the same kind, from now on; what is lent stays lent, and an override stays in force."""

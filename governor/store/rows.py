@@ -28,7 +28,7 @@ LEASE_COLUMNS: Final = (
 )
 PAST_COLUMNS: Final = "id, client, request_id, claims, reason, ended_at, waited"
 FADING_COLUMNS: Final = "name, kind, spec, memory, at"
-RESOURCE_COLUMNS: Final = f"{FADING_COLUMNS}, standing, override, until"
+RESOURCE_COLUMNS: Final = f"{FADING_COLUMNS}, standing, override, until, declared"
 
 Plain = tuple[int | str, ...]
 
@@ -198,7 +198,7 @@ def _member(plain: dict[str, object]) -> Member:
 
 def resource_row(resource: Remembered) -> Plain:
     """Its columns."""
-    return (*fading_row(resource), *_said(resource))
+    return (*fading_row(resource), *_said(resource), int(resource.declared))
 
 
 def fading_row(resource: Remembered) -> Plain:
@@ -227,16 +227,17 @@ def resource_of(row: Plain) -> Remembered:
 
 def fading_of(row: Plain) -> Remembered:
     """The one that is declared no more, of its columns; raises ValueError."""
-    return _read("resource declared before", (*row, Standing.OPEN.value, "", 0), _resource)
+    return _read("resource declared before", (*row, Standing.OPEN.value, "", 0, 0), _resource)
 
 
 def _resource(row: Plain) -> Remembered:
-    name, kind, spec, memory, at, standing, other, until = row
+    name, kind, spec, memory, at, standing, other, until, present = row
     override = Override(_limit(str(kind), json.loads(str(other))), _int(until)) if other else None
     if override is not None and override.limit.kind == PoolSpec.kind:
         raise ValueError("the limit of a pool cannot be another for a while")
     declared = _spec(str(name), str(kind), json.loads(str(spec)))
-    return Remembered(declared, json.loads(str(memory)), _int(at), Standing(str(standing)), override)
+    said = Standing(str(standing))
+    return Remembered(declared, json.loads(str(memory)), _int(at), said, override, present != 0)
 
 
 def memory_text(memory: object) -> str:

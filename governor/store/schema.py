@@ -69,6 +69,8 @@ MIGRATIONS: Final[list[str]] = [
     ALTER TABLE resource ADD COLUMN standing TEXT NOT NULL DEFAULT 'open';
     ALTER TABLE resource ADD COLUMN override TEXT NOT NULL DEFAULT '';
     ALTER TABLE resource ADD COLUMN until INTEGER NOT NULL DEFAULT 0;
+    -- declared: by the config of then. What is not is lent yet.
+    ALTER TABLE resource ADD COLUMN declared INTEGER NOT NULL DEFAULT 1;
     -- What is neither declared nor lent, but spent, as in resource; another kind may have the name there.
     CREATE TABLE fading (
         name TEXT NOT NULL,

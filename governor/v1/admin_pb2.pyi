@@ -68,6 +68,7 @@ class GetInfoResponse(_message.Message):
     REVOKED_FIELD_NUMBER: _builtins.int
     EXPIRED_FIELD_NUMBER: _builtins.int
     LAST_LEASE_ID_FIELD_NUMBER: _builtins.int
+    AUDIT_PROBLEM_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     pid: _builtins.int
     host: _builtins.str
@@ -92,6 +93,8 @@ class GetInfoResponse(_message.Message):
     expired: _builtins.int
     last_lease_id: _builtins.int
     """The highest lease id given out so far."""
+    audit_problem: _builtins.str
+    """Why nothing is granted on account of the audit file. Empty: none such."""
     @_builtins.property
     def started_at(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
@@ -127,10 +130,11 @@ class GetInfoResponse(_message.Message):
         revoked: _builtins.int = ...,
         expired: _builtins.int = ...,
         last_lease_id: _builtins.int = ...,
+        audit_problem: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses", "admin_addresses", b"admin_addresses", "config", b"config", "draining", b"draining", "durability", b"durability", "expired", b"expired", "host", b"host", "http", b"http", "last_lease_id", b"last_lease_id", "leases", b"leases", "pid", b"pid", "resources", b"resources", "revoked", b"revoked", "sessions", b"sessions", "start", b"start", "started_at", b"started_at", "state_folder", b"state_folder", "state_problem", b"state_problem", "version", b"version", "waiters", b"waiters"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses", "admin_addresses", b"admin_addresses", "audit_problem", b"audit_problem", "config", b"config", "draining", b"draining", "durability", b"durability", "expired", b"expired", "host", b"host", "http", b"http", "last_lease_id", b"last_lease_id", "leases", b"leases", "pid", b"pid", "resources", b"resources", "revoked", b"revoked", "sessions", b"sessions", "start", b"start", "started_at", b"started_at", "state_folder", b"state_folder", "state_problem", b"state_problem", "version", b"version", "waiters", b"waiters"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1370,7 +1374,9 @@ class Event(_message.Message):
     """queued, granted, refused, given_up; released, expired, revoked,
     disconnected, orphaned, renewed, refunded; reloaded, reload_refused, paused,
     resumed, draining, overridden, override_over, recycled, quarantined,
-    restored; started, stopping; missed (see `missed`); watching, once at first.
+    restored, revocation (one for each order; each lease that it ends is revoked);
+    started, frozen, stopping; missed (see `missed`); watching, once at first. The
+    audit file also has carried: a lease that a start goes on with.
     """
     client: _builtins.str
     lease_id: _builtins.int
@@ -1379,7 +1385,7 @@ class Event(_message.Message):
     detail: _builtins.str
     """The rest in words, of operators' actions."""
     actor: _builtins.str
-    """Who says he did it."""
+    """Who says he did it; also of each lease that he revoked."""
     missed: _builtins.int
     """How many events this reader has missed before this one."""
     @_builtins.property

@@ -173,7 +173,7 @@ def test_nothing_is_remembered_of_what_is_not_there() -> None:
 
     assert play.engine.marks("api") is None
     assert play.engine.remember("api", now=0) is None
-    assert play.engine.remember("db", now=0) == Remembered(db, {}, 0)
+    assert play.engine.remember("db", now=0) == Remembered(db, {}, 0, declared=False)
     assert play.engine.marks("db") == 0
     play.release(lease)
     assert play.engine.remember("db", now=0) is None

@@ -1,5 +1,6 @@
 """What outlives a daemon: it is killed and started anew, stopped and frozen, as a machine would do it."""
 
+import json
 import sqlite3
 import subprocess
 import time
@@ -11,11 +12,14 @@ from signal import SIGCONT, SIGHUP, SIGSTOP, SIGTERM
 
 import grpc
 import pytest
+from google.protobuf.duration_pb2 import Duration
 from grpc import StatusCode
 
 from governor.client import Client as Library
 from governor.client import Lease
+from governor.v1 import admin_pb2
 from governor.v1 import governor_pb2 as pb
+from governor.v1.admin_pb2_grpc import AdminStub
 from tests.e2e.client import Client, Refusal, ask
 from tests.e2e.conftest import Connect, Start
 from tests.e2e.process import COMMAND, Daemon, until
@@ -130,6 +134,46 @@ def test_the_yaml_may_have_changed_meanwhile(start: Start, connect: Connect) -> 
     assert refused(me, "one").reason == "UNKNOWN_RESOURCE"
     me.release(*held, drained, kept)
     assert daemon.metric("governor_config_last_reload_successful") == 0
+
+
+def test_a_removal_is_told_once(start: Start, connect: Connect) -> None:
+    """What was removed before, and is remembered as it is spent or lent yet, is no change; if it is declared, it is."""
+    api, many = "rate_limits: {api: {rate: 1/h, burst: 2}}\n", "semaphores: {many: {permits: 9}, old: {permits: 1}}\n"
+    daemon = start(many + api)
+    me = connect(daemon)
+    me.acquire("api")
+    me.acquire("old", lease=3000)
+    daemon.kill()
+    daemon = start("semaphores: {many: {permits: 9}}\n")
+    daemon.said(r"config since then: removed .*api")
+    for _ in range(2):
+        daemon.kill()
+        daemon = start("semaphores: {many: {permits: 9}}\n")
+        daemon.said("remembered from")
+        assert "config since then" not in daemon.log
+    daemon.kill()
+    daemon = start(many.replace("9", "8") + api.replace("2", "1"))
+    daemon.expect("still held")
+    daemon.said(r"config since then: added old, api, changed many$")
+
+
+def test_an_override_that_ends_meanwhile(start: Start, connect: Connect, folder: Path) -> None:
+    """Its time goes on while no daemon runs; that it is over is told by the next one, to all who are told anything."""
+    yaml = f"audit: {{file: {folder}/audit.jsonl, events: operators}}\n{ONE}"
+    daemon = start(yaml)
+    with grpc.insecure_channel(daemon.address) as channel:
+        request = admin_pb2.SetOverrideRequest(resource="one", settings={"permits": "5"}, length=Duration(seconds=1))
+        AdminStub(channel).SetOverride(request, timeout=20)
+    daemon.kill()
+    over = time.monotonic() + 1
+    until(lambda: time.monotonic() > over, "its time is over")
+    daemon = start(yaml)
+    daemon.said(r"override over one: its time was over before the start$")
+    assert [each.capacity for each in connect(daemon).resources()] == [1]
+    daemon.end()
+    acts = [json.loads(line) for line in (folder / "audit.jsonl").read_text(encoding="utf-8").splitlines()]
+    told = [(each["what"], each.get("resources")) for each in acts if each["what"] != "frozen"]
+    assert told[-4:] == [("started", None), ("override_over", ["one"]), ("draining", None), ("stopping", None)]
 
 
 def test_sqlite_shows_readable_tables_of_a_running_daemon(start: Start, connect: Connect) -> None:

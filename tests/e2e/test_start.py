@@ -94,6 +94,23 @@ class TestASecondDaemon:
         assert f"process {daemon.pid}" in refused(daemon.config, daemon.state)
 
 
+@pytest.mark.parametrize("durability", ["process", "power"])
+@pytest.mark.parametrize("lacking", ["audit", "http", "listen"])
+def test_a_start_that_fails_has_closed_the_state(folder: Path, lacking: str, durability: str) -> None:
+    """Whatever cannot be had: by then nothing lies beside the file, and nothing is written to it any more."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = f"127.0.0.1:{taken.getsockname()[1]}"
+        file = config(
+            folder,
+            listen=port if lacking == "listen" else ANY,
+            http=port if lacking == "http" else ANY,
+            more=f"durability: {durability}\n{YAML}" + (f"audit: {folder}/no/file\n" if lacking == "audit" else ""),
+        )
+        refused(file, folder / "state")
+    assert (folder / "state" / "state.db").exists()
+    assert sorted(folder.glob("state/state.db-*")) == []
+
+
 def test_of_two_that_start_at_once_one_serves(folder: Path, connect: Connect) -> None:
     """And the other is told so, whichever was first."""
     file = folder / "governor.yaml"

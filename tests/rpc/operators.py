@@ -30,6 +30,7 @@ ABOUT = About(
     state_folder="/var/lib/governor",
     durability="process",
     state_problem="",
+    audit_problem="the audit file cannot be written",
     revoked=3,
     expired=4,
 )

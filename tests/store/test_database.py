@@ -4,6 +4,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,7 @@ def test_what_is_written_is_read(store: Store) -> None:
     """Leases, ended ones, resources of every kind, ids, and the last sign of life."""
     specs = [ResourceSpec(f"r{n}", limit, 1, 2, None, 4, 5) for n, limit in enumerate(LIMITS)]
     remembered = [Remembered(spec, {"spent": [1, 2**70], "name": "ä"}, 12) for spec in specs]
+    remembered[0] = replace(remembered[0], declared=False)
     past = Past(LeaseId(3), (Claim("jobs", 1),), "me", "r3", EndReason.EXPIRED, 11, 2)
     store.write(
         Batch(

@@ -18,7 +18,8 @@ class About:
     """The daemon at this moment. ``started_at`` is of the wall clock, in nanoseconds since 1970.
 
     ``http``: where its pages are, as a URL; empty is nowhere. ``state_problem``: why the state cannot be written, empty
-    when it can. ``revoked`` and ``expired``: how many leases ended so since the start.
+    when it can. ``audit_problem``: why nothing is granted on account of the audit file, empty when it is no reason.
+    ``revoked`` and ``expired``: how many leases ended so since the start.
     """
 
     host: str
@@ -27,6 +28,7 @@ class About:
     state_folder: str
     durability: str
     state_problem: str
+    audit_problem: str
     revoked: int
     expired: int
 

@@ -159,6 +159,7 @@ class AdminService:
             state_folder=about.state_folder,
             durability=about.durability,
             state_problem=about.state_problem,
+            audit_problem=about.audit_problem,
             config=translate.config_state(self._desk.config()),
             draining=seen.draining,
             resources=len(seen.resources),
