@@ -218,6 +218,10 @@ def test_nothing_is_written_that_stands_there_already(busy: Daemon, tmp_path: Pa
             seen = now
             time.sleep(0.05)
         grown = log.stat().st_size - first
+        # `script` outlives the window, and what it runs as well.
+        opened.type("q")
+        opened.run("echo over")
+        opened.shows("\nover")
 
     assert first < 4000
     # Three ticks of the clock, some thirty looks; the oldest wait changes its line ten times a second at most.
