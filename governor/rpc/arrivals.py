@@ -110,4 +110,3 @@ class _Resolver:
     def resolve_handler(self, _details: object) -> "Handler | None":
         """What is known already."""
         return self._handler
-

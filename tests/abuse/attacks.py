@@ -8,13 +8,12 @@ They know how to harm. They must never know whether it does.
 import json
 import os
 import random
-import socket
 import struct
 import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from governor.v1 import governor_pb2 as pb
 from tests.abuse.frames import (
@@ -36,6 +35,9 @@ from tests.abuse.frames import (
     request,
     settings,
 )
+
+if TYPE_CHECKING:
+    import socket
 
 _GOVERNOR: Final = "/governor.v1.Governor/"
 _CANCEL: Final = struct.pack(">I", 8)
@@ -215,7 +217,7 @@ def zero_window_lists(address: str, _http: str, until: Until) -> Counts:
 def unread_lists(address: str, _http: str, until: Until) -> Counts:
     """Lists that may be sent, on connections that nobody reads."""
     wide = PREFACE + settings(window=2**31 - 1) + frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 2**30))
-    crowd = []
+    crowd: list[Hostile] = []
     asked = 0
     while until and len(crowd) < 50:
         hostile = Hostile(address, hello=wide, reads=False)

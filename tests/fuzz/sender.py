@@ -81,7 +81,7 @@ class Sender(Hostile):
             self.open = False
         if kind == HEADERS:
             try:
-                fields = dict(self._decoder.decode(payload, raw=False))
+                fields = {str(name): str(value) for name, value in self._decoder.decode(payload, raw=False)}
             except (HPACKError, UnicodeDecodeError) as error:
                 fields = {"grpc-status": "-1", "grpc-message": f"unreadable: {error}"}
             if flags & END_STREAM or "grpc-status" in fields:

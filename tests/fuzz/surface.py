@@ -5,7 +5,7 @@ It knows methods and headers. It must never know what the answer is to be.
 
 from dataclasses import dataclass, field
 from random import Random
-from typing import Final
+from typing import Final, cast
 
 from google.protobuf.descriptor import Descriptor
 from grpc_health.v1 import health_pb2
@@ -29,7 +29,7 @@ class Method:
 
 def _all() -> tuple[Method, ...]:
     made = [
-        Method(f"/{service.full_name}/{method.name}", method.input_type, method.client_streaming)
+        Method(f"/{service.full_name}/{method.name}", cast("Descriptor", method.input_type), method.client_streaming)
         for file in (pb.DESCRIPTOR, admin_pb2.DESCRIPTOR, health_pb2.DESCRIPTOR, reflection_pb2.DESCRIPTOR)
         for service in file.services_by_name.values()
         for method in service.methods
