@@ -53,6 +53,9 @@ def serve(ctx: click.Context, *, config: Path | None, state: Path | None, log_fo
     # The core of gRPC writes lines of its own to stderr about each odd header that any client sends. It has no other
     # switch, and reads it when it is loaded. What keeps the daemon from its addresses, the daemon says.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    # aiohttp reads every certificate of the system when it is loaded, for a client that is not used: nothing here
+    # speaks TLS.
+    os.environ["SSL_CERT_FILE"] = os.devnull
     from governor import daemon, logs
 
     return daemon.run(config, state, logs.LogFormat(log_format))
