@@ -52,6 +52,9 @@ def serve(ctx: click.Context, *, config: Path | None, state: Path | None, log_fo
         raise click.UsageError(f"unexpected {file}; a config is named with an option: governor serve --config {file}")
     _until_the_daemon_hears()
     grpc_core.tell(os.environ)
+    # aiohttp reads every certificate of the system when it is loaded, for a client that is not used: nothing here
+    # speaks TLS.
+    os.environ["SSL_CERT_FILE"] = os.devnull
     from governor import daemon, logs
 
     return daemon.run(config, state, logs.LogFormat(log_format))
