@@ -27,6 +27,8 @@ ROOM: Final = 4096
 BATCH: Final = 256
 # How long the first of a batch waits for others, in seconds.
 DELAY_S: Final = 1.0
+# How long an exporter that is shut down may take to notice, in seconds.
+_GIVES_UP_S: Final = 0.5
 
 _LOG: Final = logging.getLogger("governor")
 
@@ -95,6 +97,8 @@ class Outgoing(SpanProcessor):
             self._abandoned = True
             left = len(self._spans) + self._under_way
         self._exporter.shutdown()
+        # It gives up an export that is under way; what it would say of that is ours to say.
+        self._thread.join(_GIVES_UP_S)
         self._complaints.leave()
         if left:
             self._dropped(Dropped.ENDING, left)

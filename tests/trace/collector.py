@@ -19,19 +19,25 @@ Value = str | int | float | bool | list[object]
 
 
 class Collector(pb_grpc.TraceServiceServicer):
-    """``spans`` by when they came, and of whom: the ``resources``. ``headers``: of the last call."""
+    """``spans`` by when they came, and of whom: the ``resources``. ``headers``: of the last call.
+
+    While it is ``refusing`` it takes none.
+    """
 
     def __init__(self) -> None:
         self.address = ""
         self.spans: list[Span] = []
         self.resources: list[Mapping[str, Value]] = []
         self.headers: Mapping[str, str | bytes] = {}
+        self.refusing = threading.Event()
         self._news = threading.Condition()
 
     def Export(  # noqa: N802 - its name in the contract
         self, request: pb.ExportTraceServiceRequest, context: grpc.ServicerContext
     ) -> pb.ExportTraceServiceResponse:
         """Take them."""
+        if self.refusing.is_set():
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many")
         with self._news:
             self.headers = dict(context.invocation_metadata())
             for told in request.resource_spans:
@@ -53,12 +59,12 @@ class Collector(pb_grpc.TraceServiceServicer):
 
 
 @contextmanager
-def collecting(address: str = "127.0.0.1:0") -> "Iterator[Collector]":
+def collecting() -> "Iterator[Collector]":
     """One that serves, until the block is left."""
     collector = Collector()
     server = grpc.server(ThreadPoolExecutor(2), options=(("grpc.so_reuseport", 0),))
     pb_grpc.add_TraceServiceServicer_to_server(collector, server)  # type: ignore[no-untyped-call]
-    port = server.add_insecure_port(address)
+    port = server.add_insecure_port("127.0.0.1:0")
     collector.address = f"127.0.0.1:{port}"
     server.start()
     try:
