@@ -45,8 +45,10 @@ class AsyncClient:
         unavailable: Unavail = "raise",
         token: str | None = None,
         token_file: str | os.PathLike[str] | None = None,
+        tracing: bool = True,
     ) -> None:
-        self._settings = Settings(address, name, dict(labels or {}), unavailable, Credentials(token, token_file))
+        credentials = Credentials(token, token_file)
+        self._settings = Settings(address, name, dict(labels or {}), unavailable, credentials, tracing=tracing)
 
     @property
     def address(self) -> str:
@@ -198,11 +200,16 @@ class Acquiring:
         loop = asyncio.get_running_loop()
         ask.waiter = waiter = loop.create_future()
         ask.loop = loop
+        asked = settings.follow(ask)
         link.submit_soon(loop, ask)
         try:
             answer = yield from waiter
+            if asked is not None and isinstance(answer, Held):
+                asked.granted(answer)
         except BaseException:
             link.give_up(ask)
+            if asked is not None:
+                asked.given_up()
             raise
         if isinstance(answer, Held):
             self._lease = lease = AsyncLease(link, answer)
@@ -211,8 +218,12 @@ class Acquiring:
             return lease
         if isinstance(answer, Unavailable) and ask.fail_open:
             settings.let_through(answer)
+            if asked is not None:
+                asked.let_through()
             self._lease = AsyncLease(link, None)
             return self._lease
+        if asked is not None:
+            asked.refused(answer)
         raise answer
 
     # Not coroutines, of which two would be made for each block: what is awaited is at hand.

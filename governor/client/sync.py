@@ -41,6 +41,8 @@ class Client:
         token: What proves who the program is, where the daemon asks for that. A pickle of the client holds it.
         token_file: The file with that token, read anew for each connection; else GOVERNOR_TOKEN_FILE names one, or
             there is none.
+        tracing: In a program that has set up a tracer provider of OpenTelemetry, each ask and each hold is a span, and
+            the daemon is told of the trace; False: not here.
 
     Example:
         >>> gov = Client("127.0.0.1:1")
@@ -59,8 +61,10 @@ class Client:
         unavailable: Unavail = "raise",
         token: str | None = None,
         token_file: str | os.PathLike[str] | None = None,
+        tracing: bool = True,
     ) -> None:
-        self._settings = Settings(address, name, dict(labels or {}), unavailable, Credentials(token, token_file))
+        credentials = Credentials(token, token_file)
+        self._settings = Settings(address, name, dict(labels or {}), unavailable, credentials, tracing=tracing)
 
     @property
     def address(self) -> str:
@@ -212,6 +216,7 @@ class Client:
         ask.settle = told.put
         if on_queued is not None:
             ask.on_queued = lambda ahead, expected: told.put((ahead, expected))
+        asked = self._settings.follow(ask)
         try:
             link.submit(ask)
             # The program's own code runs in the program's own thread, where it may take its time.
@@ -219,15 +224,23 @@ class Client:
                 if on_queued is not None:
                     on_queued(*answer)
             if isinstance(answer, Held):
+                if asked is not None:
+                    asked.granted(answer)
                 made = Lease(link, answer)
                 watch(made, on_loss)
                 return made
         except BaseException:
             link.give_up(ask)
+            if asked is not None:
+                asked.given_up()
             raise
         if isinstance(answer, Unavailable) and ask.fail_open:
             self._settings.let_through(answer)
+            if asked is not None:
+                asked.let_through()
             return Lease(link, None)
+        if asked is not None:
+            asked.refused(answer)
         raise answer
 
     def __enter__(self) -> Self:
