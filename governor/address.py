@@ -5,7 +5,7 @@ It knows how addresses are written. It must never open one.
 
 import ipaddress
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +14,8 @@ VARIABLE: Final = "GOVERNOR_ADDRESS"
 USUAL_SOCKET: Final = Path("/run/governor/governor.sock")
 USUAL_TCP: Final = "127.0.0.1:7411"
 
+# Before the host and port of an address where TLS is spoken.
+TLS: Final = "tls://"
 DEFAULT_MODE: Final = 0o660
 MAX_PORT: Final = 65535
 # The longest path that the kernel takes for a unix socket, in bytes.
@@ -29,12 +31,18 @@ class AddressError(ValueError):
 
 @dataclass(slots=True, frozen=True)
 class TcpAddress:
-    """A host, by name or number, and a port; port 0 lets the kernel choose one."""
+    """A host, by name or number, and a port; port 0 lets the kernel choose one. ``tls``: which is spoken there."""
 
     host: str
     port: int
+    tls: bool = False
 
     def __str__(self) -> str:
+        return f"{TLS}{self.bare}" if self.tls else self.bare
+
+    @property
+    def bare(self) -> str:
+        """Without what is said of how to speak there."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
@@ -91,11 +99,13 @@ def usual() -> str:
 
 
 def parse(text: str) -> Address:
-    """Reads ``host:port``, ``[ipv6]:port`` or ``unix:/path``; raises `AddressError`."""
+    """Reads ``host:port``, ``[ipv6]:port``, ``tls://host:port`` or ``unix:/path``; raises `AddressError`."""
+    if text.startswith(TLS):
+        return replace(parse_tcp(text.removeprefix(TLS)), tls=True)
     if text.startswith("unix:"):
         return UnixAddress(_socket_path(text.removeprefix("unix:")))
     if "://" in text:
-        raise AddressError("write host:port or unix:/path, with no http:// or the like before it")
+        raise AddressError("write host:port, tls://host:port or unix:/path, with no http:// or the like before it")
     return parse_tcp(text)
 
 

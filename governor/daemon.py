@@ -161,7 +161,13 @@ class Daemon:
             )
             guard = operators.guard(driver, metrics, self._reloader)
             server = await governor.rpc.serve(
-                driver, LoopClock(), config.listen, restart_grace=_promised(config), desk=desk, guard=guard
+                driver,
+                LoopClock(),
+                config.listen,
+                restart_grace=_promised(config),
+                desk=desk,
+                guard=guard,
+                certificates=operators.certificates(config, metrics),
             )
             stack.push_async_callback(server.stop, _GRPC_GRACE_S)
             self._sessions = server.sessions

@@ -11,6 +11,7 @@ from pathlib import Path
 from governor import __version__
 from governor.chronicle import Chronicle
 from governor.clock import LoopClock, unix_nanos
+from governor.config import Config
 from governor.core.types import EndReason
 from governor.driver import Driver
 from governor.history import History
@@ -19,6 +20,7 @@ from governor.journal import Journal
 from governor.metrics import Metrics
 from governor.reload import Reloader
 from governor.rpc.admin import About, Desk, where
+from governor.rpc.certificates import Certificates
 from governor.rpc.guard import Guard
 from governor.rpc.watch import Watch
 from governor.sessions import Sessions
@@ -64,6 +66,14 @@ def guard(driver: Driver, metrics: Metrics, reloader: Reloader) -> Guard:
     made = Guard(driver, reloader.config.clients, metrics.caller_refused)
     reloader.observers.append(lambda _outcome: made.declare(reloader.config.clients))
     return made
+
+
+def certificates(config: Config, metrics: Metrics) -> Certificates | None:
+    """What is shown where TLS is spoken. Raises BindError."""
+    if config.tls is None:
+        return None
+    metrics.certificate_read(good=True)
+    return Certificates(config.tls, lambda good: metrics.certificate_read(good=good))
 
 
 def sight(

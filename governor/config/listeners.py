@@ -15,7 +15,7 @@ from governor.address import DEFAULT_MODE, Address, TcpAddress, UnixAddress
 from governor.config.accepts import Context, context_of
 from governor.config.declared import SOME, Conflict, Declared, complain, given, quietly
 from governor.config.nodes import ListNode, MappingNode, Node, Scalar
-from governor.config.values import ACCOUNT, ADDRESS, MODE, SOCKET, TCP_OR_OFF
+from governor.config.values import ACCOUNT, ADDRESS, MODE, SOCKET, TCP_OR_OFF, TRUE_OR_FALSE
 
 # What an ordinary user can have: the least file there is must start.
 DEFAULT_LISTEN: Final = (TcpAddress("127.0.0.1", 7411),)
@@ -121,6 +121,7 @@ def _overlap(one: Address, other: Address) -> bool:
 def conflicts(node: MappingNode, context: Context) -> Iterator[Conflict]:
     """One address for two things."""
     yield from _http_taken(node, context)
+    yield from _in_the_clear(node, context)
     yield from _admin_taken(node, context)
 
 
@@ -137,6 +138,25 @@ def _http_taken(node: MappingNode, context: Context) -> Iterator[Conflict]:
     else:
         other = f"http, as it is by default ({DEFAULT_HTTP})"
         yield ("listen", place), f"already taken by {other}: choose another port"
+
+
+def _in_the_clear(node: MappingNode, context: Context) -> Iterator[Conflict]:
+    """Addresses that other machines reach, and where nothing is secret; and what TLS there lacks."""
+    found = [(key, place, address) for key in ("listen", "admin") for place, address in _all(key, node, context)]
+    ports = [(key, place, address) for key, place, address in found if isinstance(address, TcpAddress)]
+    insecure = given(TRUE_OR_FALSE, node, "insecure", context) if "insecure" in node else False
+    for key, place, address in ports:
+        if address.tls and "tls" not in node:
+            yield (key, place), "there is no certificate for it: expected tls: {cert: …, key: …} in this file"
+        elif not address.tls and not address.is_loopback and insecure is False and key == "listen":
+            hint = f"write tls://{address.bare}, or insecure: true if something else keeps strangers from it"
+            yield (key, place), f"other machines reach it, and nothing is encrypted: {hint}"
+    if "tls" in node and not any(address.tls for _, _, address in ports) and all(address for _, _, address in found):
+        yield ("tls",), "nothing is encrypted by it: write tls:// before an address of listen, as in tls://0.0.0.0:7411"
+
+
+def _all(key: str, node: MappingNode, context: Context) -> Iterator[tuple[int, Address | None]]:
+    return enumerate(_listeners(node, key, (), context))
 
 
 def _admin_taken(node: MappingNode, context: Context) -> Iterator[Conflict]:

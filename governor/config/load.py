@@ -27,6 +27,7 @@ from governor.config.variables import Place, Variables
 from governor.core.resource import ResourceSpec
 from governor.core.types import Nanos
 from governor.durability import Durability, OnStoreError
+from governor.tls import Tls
 
 # What is served when no file is named.
 DEFAULT: Final = Path(__file__).parents[1] / "default.yaml"
@@ -46,6 +47,8 @@ class Config:
     listen: tuple[Address, ...]
     admin: tuple[Address, ...]
     clients: tuple[Client, ...] | None
+    tls: Tls | None
+    insecure: bool
     http: TcpAddress | None
     state: Path
     drain_timeout: Nanos
@@ -112,6 +115,8 @@ def parse(
         listen=file.listen,
         admin=file.admin,
         clients=None if file.clients is None else tuple(each.client(name) for name, each in file.clients.items()),
+        tls=None if file.tls is None else file.tls.tls(),
+        insecure=file.insecure,
         http=file.http,
         state=file.state if "state" in file.model_fields_set else _default_state(environ),
         drain_timeout=file.drain_timeout,
@@ -196,8 +201,8 @@ def _all_warnings(file: File) -> Iterator[str]:
 def _warnings(address: Address, *, asked: bool) -> Iterator[str]:
     match address:
         case TcpAddress():
-            if not address.is_loopback:
-                known = "their tokens can be read on the way" if asked else "nobody is asked who they are"
+            if not address.is_loopback and not (address.tls and asked):
+                known = "tokens can be read on the way" if asked else "nobody is asked who they are"
                 yield (
                     f"other machines may reach {address}, and {known}: "
                     "listen on 127.0.0.1, or let a firewall decide who gets through"

@@ -15,6 +15,7 @@ from governor.config.accepts import Context
 from governor.config.audits import AUDIT_OR_OFF, Audit
 from governor.config.clients import Clients, ClientSection
 from governor.config.declared import SOME, Conflict, Declared, given, list_of, mapping_of
+from governor.config.encryption import TlsSection
 from governor.config.listeners import DEFAULT_HTTP, DEFAULT_LISTEN, Listener, OneOrSome, apart, here
 from governor.config.nodes import MappingNode
 from governor.config.pools import SIZE, Pool
@@ -83,6 +84,23 @@ class File(Declared):
             json_schema_extra=NAMES,
         ),
     ] = None
+    tls: Annotated[
+        TlsSection | None,
+        Field(
+            description="The files behind the addresses of listen and admin that are written tls://host:port.",
+            examples=[{"cert": "/etc/governor/tls.crt", "key": "/etc/governor/tls.key"}],
+        ),
+    ] = None
+    insecure: Annotated[
+        bool,
+        TRUE_OR_FALSE,
+        Field(
+            description="Whether to listen where other machines reach it although nothing is encrypted: something else "
+            "must keep it from strangers then.",
+            examples=[True],
+            json_schema_extra={"default": False},
+        ),
+    ] = False
     http: Annotated[
         TcpAddress | None,
         TCP_OR_OFF,

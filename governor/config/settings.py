@@ -14,6 +14,7 @@ from governor.auditing import Auditing
 from governor.config.change import SettingChange
 from governor.config.load import Config
 from governor.config.units import format_duration, format_size
+from governor.tls import Tls
 
 # Everything else that is not about resources holds from the start to the end of a daemon.
 AT_ONCE: Final = frozenset({"clients", "drain_timeout", "watch", "max_client_series"})
@@ -57,6 +58,9 @@ def _text(name: str, value: object) -> str:
             return _socket(value)
         case TcpAddress() | Path() | StrEnum():
             return str(value)
+        case Tls():
+            asked = "" if value.client_ca is None else f" client_ca {value.client_ca}"
+            return f"cert {value.cert} key {value.key}{asked}"
         case Auditing():
             return _audit(value)
         case Client():
@@ -73,7 +77,10 @@ def _audit(asked: Auditing) -> str:
 def _client(client: Client) -> str:
     """With what tells its tokens apart, and is far too little to find one."""
     told = [client.name, "verbs", " ".join(sorted(client.verbs)), "resources", " ".join(client.resources)]
-    told += ["tokens", " ".join(token.hex()[:_TOLD_OF_TOKEN] for token in client.tokens)]
+    if client.tokens:
+        told += ["tokens", " ".join(token.hex()[:_TOLD_OF_TOKEN] for token in client.tokens)]
+    if client.sans:
+        told += ["sans", " ".join(client.sans)]
     if client.max_permits is not None:
         told += ["max_permits", str(client.max_permits)]
     if client.max_waiters is not None:

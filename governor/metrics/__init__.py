@@ -52,6 +52,7 @@ class Metrics:
         self._writable = True
         self._audit_dropped = self._audit_write_errors = 0
         self._callers_refused: Counter[str] = Counter()
+        self._certificate_in_order: bool | None = None
         self._config = ConfigFacts()
         # The process, its garbage collector and its Python, as every Prometheus client in Python shows them.
         self._process = CollectorRegistry()
@@ -103,6 +104,10 @@ class Metrics:
         """A caller may not do what it wants, or is not known."""
         self._callers_refused[reason] += 1
 
+    def certificate_read(self, *, good: bool) -> None:
+        """The files of a certificate were read, from whatever thread."""
+        self._certificate_in_order = good
+
     def config_loaded(self, digest: str, at_unix_seconds: float) -> None:
         """The config with this hash is in force since then."""
         self._config = ConfigFacts(digest, at_unix_seconds, last_successful=True)
@@ -128,6 +133,7 @@ class Metrics:
             self._audit_dropped,
             self._audit_write_errors,
             self._callers_refused.copy(),
+            self._certificate_in_order,
         )
         return Facts(snapshot, self._tallies.copy(), self._loop_lag.copy(), daemon, self._config, self._version)
 

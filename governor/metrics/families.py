@@ -240,6 +240,13 @@ AUDIT_WRITE_ERRORS: Final = Family(
     (),
     "Failures to write the audit file, to begin a new one or to open it anew.",
 )
+CERTIFICATE_IN_ORDER: Final = Family(
+    "governor_tls_last_reload_successful",
+    "gauge",
+    (),
+    "1 if the certificate of tls:// addresses was in order when its files last changed; 0 if it was not, and the one "
+    "before is still shown. Absent without tls.",
+)
 CALLERS_REFUSED: Final = Family(
     "governor_callers_refused_total",
     "counter",

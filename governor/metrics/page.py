@@ -62,6 +62,7 @@ class DaemonFacts:
     audit_dropped: int
     audit_write_errors: int
     callers_refused: Mapping[str, int]
+    certificate_in_order: bool | None
 
 
 @dataclass(slots=True, frozen=True)
@@ -145,6 +146,7 @@ def _about_the_daemon(facts: Facts, pen: Pen[AnyStr]) -> Iterator[AnyStr]:
         (families.AUDIT_DROPPED, daemon.audit_dropped),
         (families.AUDIT_WRITE_ERRORS, daemon.audit_write_errors),
         (families.STORE_WRITE, daemon.writes),
+        (families.CERTIFICATE_IN_ORDER, None if (good := daemon.certificate_in_order) is None else int(good)),
     )
     nothing = pen.none()
     for family, value in values:

@@ -17,6 +17,7 @@ import stat
 from pathlib import Path
 from urllib.parse import quote
 
+import grpc
 from grpc import aio
 
 from governor.address import MAX_SOCKET_PATH, TcpAddress, UnixAddress
@@ -83,8 +84,12 @@ class UnixSocket:
         self._lock.release()
 
 
-async def bind_tcp(server: aio.Server, address: TcpAddress) -> TcpAddress:
-    """Binds all that the host stands for and returns the address with its real port; raises `BindError`."""
+async def bind_tcp(server: aio.Server, address: TcpAddress, shown: grpc.ServerCredentials | None = None) -> TcpAddress:
+    """Binds all that the host stands for and returns the address with its real port; raises `BindError`.
+
+    ``shown``: to whoever connects where TLS is spoken.
+    """
+    assert address.tls == (shown is not None), "a certificate is for where TLS is spoken, and there is one for it"
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -95,10 +100,11 @@ async def bind_tcp(server: aio.Server, address: TcpAddress) -> TcpAddress:
         for family, kind, protocol, _, place in found:
             _probe(address, socket.socket(family, kind, protocol), place)
     try:
-        port = server.add_insecure_port(str(address))
+        bare = address.bare
+        port = server.add_insecure_port(bare) if shown is None else server.add_secure_port(bare, shown)
     except RuntimeError as error:
         raise BindError(f"{address}: grpc cannot bind here; choose another address") from error
-    return TcpAddress(address.host, port)
+    return TcpAddress(address.host, port, address.tls)
 
 
 def _probe(address: TcpAddress, probe: socket.socket, place: tuple[str | int | bytes, ...]) -> None:

@@ -78,7 +78,7 @@ def test_json_says_the_same(run: Run, good: str, bad: str) -> None:
 def test_what_may_be_a_mistake_is_a_warning(run: Run, tmp_path: Path) -> None:
     """It does not change the exit code."""
     file = tmp_path / "open.yaml"
-    file.write_text("listen: [0.0.0.0:7411]\n")
+    file.write_text("listen: [0.0.0.0:7411]\ninsecure: true\n")
 
     ended = run("check", str(file))
 

@@ -16,7 +16,12 @@ SCHEMA = jsonschema.Draft202012Validator(json_schema())
 
 # A file in which everything is used once, as data.
 FULL: dict[str, Json] = {
-    "listen": ["127.0.0.1:7411", "unix:x.sock", {"unix": "y.sock", "mode": "0600", "owner": "me", "group": "us"}],
+    "listen": [
+        "127.0.0.1:7411",
+        "tls://127.0.0.1:7413",
+        "unix:x.sock",
+        {"unix": "y.sock", "mode": "0600", "owner": "me", "group": "us"},
+    ],
     "clients": {
         "orders": {
             "tokens": [f"sha256:{'0' * 64}", f"sha256:{'1' * 64}"],
@@ -27,8 +32,10 @@ FULL: dict[str, Json] = {
             "max_lease": "5m",
             "max_rate": "100/s",
         },
-        "boss": {"tokens": [f"sha256:{'2' * 64}"], "verbs": ["admin"]},
+        "boss": {"tokens": [f"sha256:{'2' * 64}"], "verbs": ["admin"], "sans": ["boss.internal"]},
     },
+    "tls": {"cert": "tls.crt", "key": "tls.key", "client_ca": "clients.crt"},
+    "insecure": True,
     "http": "127.0.0.1:7412",
     "state": "~/state",
     "drain_timeout": "10s",

@@ -15,6 +15,9 @@ from tests.e2e.test_reload import edit
 
 RESOURCES = "semaphores: {orders: {permits: 2}, mail: {permits: 1}}\n"
 
+# What is granted just before a session is cut off comes back with it.
+AT_ONCE = "defaults: {on_disconnect: release}\n" + RESOURCES
+
 
 def clients(**tokens: str) -> str:
     """The section: everybody by name and token; ``boss`` steps in."""
@@ -100,18 +103,18 @@ def test_commands_do_what_their_token_may(start: Start, tokens: dict[str, Path])
 
 def test_clients_are_declared_and_withdrawn_without_a_restart(start: Start, tokens: dict[str, Path]) -> None:
     """Whoever came before is asked then; a file that is refused changes nothing of it."""
-    daemon = start(RESOURCES)
+    daemon = start(AT_ONCE)
     with Client(daemon.address, unavailable="raise") as gov:
         gov.acquire("orders", wait=0).release()
-        edit(daemon, RESOURCES + clients(orders=said(tokens["orders"])))
+        edit(daemon, AT_ONCE + clients(orders=said(tokens["orders"])))
         daemon.said("clients is now orders")
         with pytest.raises(Unavailable, match="not known who is asking"):
             until(lambda: gov.acquire("orders", wait=0) is None, "it is asked who it is")
     daemon.expect("reload refused")
-    edit(daemon, RESOURCES + "clients: {orders: {tokens: [not a digest]}}")
+    edit(daemon, AT_ONCE + "clients: {orders: {tokens: [not a digest]}}")
     assert "not a digest" not in daemon.said("reload refused")
     assert command(daemon, None, "status").exit == 4
-    edit(daemon, RESOURCES)
+    edit(daemon, AT_ONCE)
     daemon.said("clients is now everybody")
     assert command(daemon, None, "status").exit == 0
 

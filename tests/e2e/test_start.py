@@ -81,7 +81,9 @@ class TestASecondDaemon:
         """A part of it is taken."""
         port = daemon.addresses[1].rpartition(":")[2]
 
-        assert "is in use" in refused(config(folder, listen=f"0.0.0.0:{port}"), folder / "state")
+        assert "is in use" in refused(
+            config(folder, listen=f"0.0.0.0:{port}", more=f"insecure: true\n{YAML}"), folder / "state"
+        )
 
     def test_wants_its_state_folder(self, daemon: Daemon, folder: Path) -> None:
         """Lease ids of two daemons would be the same."""
