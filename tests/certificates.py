@@ -11,6 +11,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 _DAY: Final = dt.timedelta(days=1)
+# The first and the last that a certificate can say.
+LONG_AGO: Final = dt.datetime(1950, 1, 1, tzinfo=dt.UTC)
+LAST: Final = dt.datetime(9999, 12, 31, 23, 59, 59, tzinfo=dt.UTC)
 
 
 class Pair:
@@ -38,15 +41,24 @@ class Authority:
         self._folder = folder
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         self._key = ec.generate_private_key(ec.SECP256R1())
-        made = _begun(self._name, self._name, self._key, -_DAY, _DAY)
+        now = dt.datetime.now(dt.UTC)
+        made = _begun(self._name, self._name, self._key, now - _DAY, now + _DAY)
         made = made.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         self.cert = Pair(folder, name, made.sign(self._key, hashes.SHA256()), self._key).cert
 
-    def certify(self, name: str, *sans: str, since: int = -1, until: int = 1) -> Pair:
-        """Somebody of these names: hosts, addresses or URIs. ``since`` and ``until``: days from now."""
+    def certify(
+        self,
+        name: str,
+        *sans: str,
+        since: int = -1,
+        until: int = 1,
+        span: tuple[dt.datetime, dt.datetime] | None = None,
+    ) -> Pair:
+        """Somebody of these names: hosts, addresses or URIs. ``since`` and ``until``: days from now, or a ``span``."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        made = _begun(subject, self._name, key, since * _DAY, until * _DAY)
+        now = dt.datetime.now(dt.UTC)
+        made = _begun(subject, self._name, key, *(span or (now + since * _DAY, now + until * _DAY)))
         made = made.add_extension(x509.SubjectAlternativeName([_san(san) for san in sans]), critical=False)
         return Pair(self._folder, name, made.sign(self._key, hashes.SHA256()), key)
 
@@ -55,13 +67,12 @@ def _begun(
     subject: x509.Name,
     issuer: x509.Name,
     key: ec.EllipticCurvePrivateKey,
-    since: dt.timedelta,
-    until: dt.timedelta,
+    since: dt.datetime,
+    until: dt.datetime,
 ) -> x509.CertificateBuilder:
-    now = dt.datetime.now(dt.UTC)
     made = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key.public_key())
     made = made.serial_number(x509.random_serial_number())
-    return made.not_valid_before(now + since).not_valid_after(now + until)
+    return made.not_valid_before(since).not_valid_after(until)
 
 
 def _san(san: str) -> x509.GeneralName:

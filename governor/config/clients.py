@@ -184,8 +184,16 @@ def conflicts(node: MappingNode) -> Iterator[Conflict]:
                     yield ("clients", name, key, place), f"this {what} is taken by {where}: each is of one client"
                 else:
                     taken[each.text] = (name, place)
-    if "tls" not in node and (named := next((name for name in clients if _has_sans(clients[name])), None)):
+    if not _asks_for_certificates(node) and (
+        named := next((name for name in clients if _has_sans(clients[name])), None)
+    ):
         yield ("clients", named, "sans"), "nobody shows a certificate here: expected tls with a client_ca in this file"
+
+
+def _asks_for_certificates(node: MappingNode) -> bool:
+    tls = node.get("tls")
+    # One that is no mapping is complained about anyhow.
+    return tls is not None and (not isinstance(tls, MappingNode) or "client_ca" in tls)
 
 
 def _has_sans(client: object) -> bool:

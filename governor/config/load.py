@@ -22,6 +22,7 @@ from governor.config.accepts import OURS, REPORTED, Context, said
 from governor.config.document import MAX_BYTES, read
 from governor.config.models import DEFAULT_STATE, File
 from governor.config.nodes import ListNode, MappingNode, Node
+from governor.config.pages import Http
 from governor.config.problems import Problems, Trail
 from governor.config.variables import Place, Variables
 from governor.core.resource import ResourceSpec
@@ -49,7 +50,7 @@ class Config:
     clients: tuple[Client, ...] | None
     tls: Tls | None
     insecure: bool
-    http: TcpAddress | None
+    http: Http | None
     state: Path
     drain_timeout: Nanos
     durability: Durability
@@ -196,6 +197,9 @@ def _all_warnings(file: File) -> Iterator[str]:
     asked = file.clients is not None
     yield from chain(*(_warnings(address, asked=asked) for address in file.listen))
     yield from chain(*(_admin_warnings(address, asked=asked) for address in file.admin))
+    # Whoever says of the pages alone that others are kept from them need not be told; a token is another matter.
+    if (http := file.http) is not None and (http.clients or not http.insecure):
+        yield from _warnings(http.address, asked=http.clients)
 
 
 def _warnings(address: Address, *, asked: bool) -> Iterator[str]:

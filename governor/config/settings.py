@@ -13,6 +13,7 @@ from governor.address import DEFAULT_MODE, TcpAddress, UnixAddress
 from governor.auditing import Auditing
 from governor.config.change import SettingChange
 from governor.config.load import Config
+from governor.config.pages import Http
 from governor.config.units import format_duration, format_size
 from governor.tls import Tls
 
@@ -56,7 +57,7 @@ def _text(name: str, value: object) -> str:
             return ", ".join([_text(name, each) for each in value])
         case UnixAddress():
             return _socket(value)
-        case TcpAddress() | Path() | StrEnum():
+        case TcpAddress() | Http() | Path() | StrEnum():
             return str(value)
         case Tls():
             asked = "" if value.client_ca is None else f" client_ca {value.client_ca}"

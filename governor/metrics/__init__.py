@@ -18,7 +18,7 @@ from governor.core.effects import Effect
 from governor.core.snapshot import Snapshot
 from governor.core.types import EndReason, Nanos, Reason
 from governor.metrics.histogram import LAGS, WRITES, Histogram
-from governor.metrics.page import ConfigFacts, DaemonFacts, Facts, written
+from governor.metrics.page import CertificateFacts, ConfigFacts, DaemonFacts, Facts, written
 from governor.metrics.protobuf import ProtobufPen, of_registry
 from governor.metrics.tally import Tallies
 from governor.metrics.text import Format, TextPen, chunks, negotiate
@@ -52,7 +52,7 @@ class Metrics:
         self._writable = True
         self._audit_dropped = self._audit_write_errors = 0
         self._callers_refused: Counter[str] = Counter()
-        self._certificate_in_order: bool | None = None
+        self._certificate = CertificateFacts()
         self._config = ConfigFacts()
         # The process, its garbage collector and its Python, as every Prometheus client in Python shows them.
         self._process = CollectorRegistry()
@@ -104,9 +104,12 @@ class Metrics:
         """A caller may not do what it wants, or is not known."""
         self._callers_refused[reason] += 1
 
-    def certificate_read(self, *, good: bool) -> None:
-        """The files of a certificate were read, from whatever thread."""
-        self._certificate_in_order = good
+    def certificate_read(self, span: tuple[float, float] | None) -> None:
+        """From when and until when the certificate counts that is shown from now on, in seconds of Unix time.
+
+        None: its files were read and are not in order. From whatever thread.
+        """
+        self._certificate = CertificateFacts(span or self._certificate.span, in_order=span is not None)
 
     def config_loaded(self, digest: str, at_unix_seconds: float) -> None:
         """The config with this hash is in force since then."""
@@ -133,7 +136,7 @@ class Metrics:
             self._audit_dropped,
             self._audit_write_errors,
             self._callers_refused.copy(),
-            self._certificate_in_order,
+            self._certificate,
         )
         return Facts(snapshot, self._tallies.copy(), self._loop_lag.copy(), daemon, self._config, self._version)
 

@@ -76,9 +76,12 @@ class Guard:
 
     def caller(self, context: Context) -> Caller | Denial:
         """Who makes this call; only where there is a policy."""
+        return self._known(_said(context), _sans(context))
+
+    def _known(self, said: Sequence[str | bytes], sans: tuple[str, ...]) -> Caller | Denial:
+        """Who ``said`` that, over a connection whose certificate has these names."""
         assert self.policy is not None, "nobody is to be asked"
-        said = _said(context)
-        if not said and (sans := _sans(context)) and (client := self.policy.of_sans(sans)) is not None:
+        if not said and sans and (client := self.policy.of_sans(sans)) is not None:
             return Caller(client, sans=sans)
         # A token that is wrong is not made good by a certificate.
         # Which of two would count is not for a proxy between us to decide.
@@ -126,6 +129,20 @@ class Guard:
         """Why he may not do that to the daemon as a whole, or not so often."""
         denial = caller.client.refusal_of_all(verb) or self._allowances.too_fast(caller.client)
         return None if denial is None else self.counted(denial)
+
+    def refusal_of_look(self, said: Sequence[str], sans: tuple[str, ...], resource: str | None) -> Denial | None:
+        """Why whoever says that may not read of this resource, or of the daemon as a whole, over HTTP.
+
+        Whoever is to be asked there is nobody where there are no clients: a reload that takes them away opens nothing.
+        """
+        if self.policy is None:
+            return self.counted(UNKNOWN_CALLER)
+        caller = self._known(said, sans)
+        if isinstance(caller, Denial):
+            return caller
+        if resource is None:
+            return self.refusal_of_all(caller, Verb.READ)
+        return self.refusal(caller, Verb.READ, (resource,))
 
     def refusal_of_ask(
         self, caller: Caller, claims: Sequence[Claim], lease: Nanos | None, request_id: str

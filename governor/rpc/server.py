@@ -13,6 +13,7 @@ import grpc
 from grpc import aio
 
 from governor.address import Address, TcpAddress, UnixAddress
+from governor.certificates import Certificates
 from governor.clock import Clock
 from governor.core.types import Nanos
 from governor.descriptors import connections_each
@@ -20,7 +21,7 @@ from governor.driver import Driver
 from governor.lock import BindError
 from governor.rpc.admin import ADMIN, INSTEAD, AdminService, Desk, Where, anybody, nobody, unix_only
 from governor.rpc.bind import UnixSocket, bind_tcp
-from governor.rpc.certificates import Certificates
+from governor.rpc.certificates import credentials
 from governor.rpc.companions import Health, Reflection
 from governor.rpc.guard import Guard
 from governor.rpc.servicer import SERVICE, GovernorServicer
@@ -93,7 +94,7 @@ class _Place:
                     socket.bind(self._server)
                     self.addresses += (address,)
                 case TcpAddress():
-                    shown = self._certificates.credentials() if address.tls and self._certificates else None
+                    shown = credentials(self._certificates) if address.tls and self._certificates else None
                     self.addresses += (await bind_tcp(self._server, address, shown),)
                 case _:
                     assert_never(address)

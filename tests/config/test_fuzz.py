@@ -36,7 +36,7 @@ FULL: dict[str, Json] = {
     },
     "tls": {"cert": "tls.crt", "key": "tls.key", "client_ca": "clients.crt"},
     "insecure": True,
-    "http": "127.0.0.1:7412",
+    "http": {"address": "tls://127.0.0.1:7412", "clients": True, "insecure": False},
     "state": "~/state",
     "drain_timeout": "10s",
     "durability": "power",

@@ -11,6 +11,7 @@ from governor.address import TcpAddress, UnixAddress
 from governor.auditing import AuditEvents, Auditing, AuditPolicy
 from governor.config import DEFAULT, ConfigError, Problem, load, loads
 from governor.config.clients import asked_at
+from governor.config.pages import Http
 from governor.config.settings import at_next_start, at_once
 from governor.config.units import DAY, HOUR, MINUTE, Rate
 from governor.core.kinds.pool import MemberSpec, Order, PoolSpec
@@ -45,7 +46,7 @@ def test_what_a_file_does_not_say_has_a_default() -> None:
     read = config("{}")
 
     assert read.listen == (TcpAddress("127.0.0.1", 7411),)
-    assert read.http == TcpAddress("127.0.0.1", 7412)
+    assert read.http == Http(TcpAddress("127.0.0.1", 7412))
     assert config("{}", {}).state == Path("/var/lib/governor")
     assert config("{}", {"HOME": "/home/ada"}).state == Path("/home/ada/.local/state/governor")
     assert read.drain_timeout == 10 * SECOND
@@ -319,7 +320,7 @@ def test_operators_over_tcp_are_warned_of() -> None:
 )
 def test_http_can_be_switched_off(text: str, http: TcpAddress | None) -> None:
     """With a word that an older YAML would have made a boolean."""
-    assert config(f"http: {text}").http == http
+    assert config(f"http: {text}").http == (None if http is None else Http(http))
 
 
 @pytest.mark.parametrize(
@@ -522,7 +523,7 @@ def test_the_default_starts_for_an_ordinary_user() -> None:
     read = load(DEFAULT, ENVIRON)
 
     assert read.listen == (TcpAddress("127.0.0.1", 7411),)
-    assert read.http == TcpAddress("127.0.0.1", 7412)
+    assert read.http == Http(TcpAddress("127.0.0.1", 7412))
     assert read.state == Path("/home/me/.local/state/governor")
 
 
@@ -609,4 +610,30 @@ def test_a_change_of_certificates_is_said_by_their_files() -> None:
 
     assert [(each.before, each.after) for each in at_next_start(before, after)] == [
         ("cert /a key /b", "cert /a key /b client_ca /c")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("http", "warned"),
+    [
+        ("tls://0.0.0.0:7412", "nobody is asked who they are"),
+        ("{address: '0.0.0.0:7412', insecure: true}", None),
+        ("{address: '0.0.0.0:7412', insecure: true, clients: true}", "tokens can be read on the way"),
+        ("{address: 'tls://0.0.0.0:7412', clients: true}", None),
+        ("{address: 127.0.0.1:7412}", None),
+    ],
+)
+def test_pages_that_others_may_read_are_warned_of(http: str, warned: str | None) -> None:
+    """As any address is, unless it is said of them alone that something else keeps others from them."""
+    read = config(f"http: {http}\nlisten: ['tls://127.0.0.1:1']\ntls: {{cert: a, key: b}}\nclients: {{}}")
+
+    assert [f"{warned}:" in warning for warning in read.warnings] == ([True] if warned else [])
+
+
+def test_a_change_of_who_reads_is_said() -> None:
+    """It takes effect at the next start."""
+    before, after = config("clients: {}"), config("clients: {}\nhttp: {address: 127.0.0.1:7412, clients: true}")
+
+    assert [(each.before, each.after) for each in at_next_start(before, after)] == [
+        ("127.0.0.1:7412", "127.0.0.1:7412 clients")
     ]

@@ -111,8 +111,8 @@ def test_the_daemon_finds_what_it_is_told(overlay: Path, tmp_path: Path) -> None
     written = {str(address.path.parent) for address in addresses if isinstance(address, UnixAddress)}
     read = set() if config.tls is None else {str(config.tls.cert.parent), str(config.tls.key.parent)}
     assert {str(config.state), *written, *read} <= set(mounts)
-    assert isinstance(config.http, TcpAddress)
-    open_ports = {address.port for address in addresses if isinstance(address, TcpAddress)} | {config.http.port}
+    assert config.http is not None
+    open_ports = {address.port for address in addresses if isinstance(address, TcpAddress)} | {config.http.address.port}
     assert {port["containerPort"] for port in daemon["ports"]} == open_ports
     (pod,) = (pod for each in resources for pod in pods(each))
     assert {
