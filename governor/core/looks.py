@@ -13,7 +13,7 @@ from governor.core.leases import Lease
 from governor.core.lending import Lending
 from governor.core.resource import Remembered, Resource, ResourceSpec
 from governor.core.snapshot import Held, LeaseView, MemberView, Past, ResourceSnapshot, WaiterView, WindowView
-from governor.core.types import EndReason, LeaseId, Nanos, TicketId
+from governor.core.types import Claim, EndReason, LeaseId, Nanos, Standing, TicketId
 
 
 class Looks:
@@ -150,6 +150,11 @@ class Looks:
             tickets=tuple(ask.tickets),
             request_id=ask.event.request_id,
         )
+
+    def paused(self, claims: Iterable[Claim]) -> tuple[str, ...]:
+        """Those of what is claimed that are paused: until they are resumed, nobody can tell how long it takes."""
+        named = [self._lending.resources.get((claim.resource, claim.key)) for claim in claims]
+        return tuple([each.spec.name for each in named if each is not None and each.standing is Standing.PAUSED])
 
     def members(self, resource: str, *, now: Nanos) -> tuple[MemberView, ...]:
         """The members of one that has any."""

@@ -573,6 +573,7 @@ class WaiterState(_message.Message):
     REMAINING_FIELD_NUMBER: _builtins.int
     EXPECTED_FIELD_NUMBER: _builtins.int
     TICKETS_FIELD_NUMBER: _builtins.int
+    PAUSED_FIELD_NUMBER: _builtins.int
     place: _builtins.int
     """In the line that was asked for, else among all; from 1."""
     client: _builtins.str
@@ -593,7 +594,15 @@ class WaiterState(_message.Message):
 
     @_builtins.property
     def expected(self) -> _duration_pb2.Duration:
-        """How long it is likely to take yet. Absent: not known."""
+        """How long it is likely to take yet. Absent: not known, as while anything that
+        it asks for is paused.
+        """
+
+    @_builtins.property
+    def paused(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Which of what it asks for is paused: it is granted nothing until that is
+        resumed.
+        """
 
     def __init__(
         self,
@@ -609,10 +618,11 @@ class WaiterState(_message.Message):
         remaining: _duration_pb2.Duration | None = ...,
         expected: _duration_pb2.Duration | None = ...,
         tickets: _builtins.int = ...,
+        paused: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["expected", b"expected", "remaining", b"remaining", "waited", b"waited"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["claims", b"claims", "client", b"client", "expected", b"expected", "host", b"host", "labels", b"labels", "pid", b"pid", "place", b"place", "remaining", b"remaining", "session", b"session", "tickets", b"tickets", "waited", b"waited"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["claims", b"claims", "client", b"client", "expected", b"expected", "host", b"host", "labels", b"labels", "paused", b"paused", "pid", b"pid", "place", b"place", "remaining", b"remaining", "session", b"session", "tickets", b"tickets", "waited", b"waited"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -86,10 +86,10 @@ def lease(view: LeaseView, owner: Belongings | None, now: Nanos) -> admin_pb2.Le
 
 
 def waiter(
-    place: int, view: WaiterView, owner: Session | None, expected: Nanos | None, now: Nanos
+    place: int, view: WaiterView, owner: Session | None, expected: Nanos | None, paused: Sequence[str], now: Nanos
 ) -> admin_pb2.WaiterState:
-    """One place in line, and whose it is."""
-    made = admin_pb2.WaiterState(place=place, client=view.client, tickets=len(view.tickets))
+    """One place in line, and whose it is; which of what it asks for is ``paused``."""
+    made = admin_pb2.WaiterState(place=place, client=view.client, tickets=len(view.tickets), paused=paused)
     if view.labels:
         made.labels.update(view.labels)
     for claim in view.claims:
