@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from governor.cli import complete
-from governor.cli.options import DURATION, NAME, Settings, address_option, examples, output_option, with_settings
+from governor.cli.options import WHILE, NAME, Settings, address_option, examples, output_option, with_settings
 from governor.cli.output import say, say_json
 from governor.wording import count, printable
 
@@ -44,7 +44,7 @@ def recycle(settings: Settings, *, pool: str, member: str | None) -> None:
 )
 @_POOL
 @_MEMBER
-@click.option("--for", "length", type=DURATION, help="It comes back by itself then. Default: when it is restored.")
+@click.option("--for", "length", type=WHILE, help="It comes back by itself then. Default: when it is restored.")
 @address_option
 @output_option
 @with_settings

@@ -23,7 +23,7 @@ from governor.address import (
     usual,
 )
 from governor.cli.exits import CommandError, Exit
-from governor.wording import MILLISECOND
+from governor.wording import DAY, MILLISECOND, SECOND
 
 Output = Literal["table", "json"]
 Command = TypeVar("Command", bound=Callable[..., object])
@@ -122,13 +122,14 @@ def examples(*lines: str) -> str:
 class Duration(click.ParamType[int]):
     """A length of time as the config writes it; its value is nanoseconds.
 
-    One below ``least`` is refused with ``why``.
+    One below ``least`` or above ``most`` is refused with ``why``.
     """
 
     name = "duration"
 
-    def __init__(self, *, least: int = 0, why: str = "") -> None:
+    def __init__(self, *, least: int = 0, most: int | None = None, why: str = "") -> None:
         self.least = least
+        self.most = most
         self.why = why
 
     def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
@@ -147,6 +148,8 @@ class Duration(click.ParamType[int]):
             self.fail(f"{value!r} is longer than ten years", param, ctx)
         if length < self.least:
             self.fail(f"{value!r} is too short: {self.why}", param, ctx)
+        if self.most is not None and length > self.most:
+            self.fail(f"{value!r} is too long: {self.why}", param, ctx)
         return length
 
 
@@ -214,6 +217,8 @@ class Whole(click.ParamType[int]):
 DURATION: Final = Duration()
 # Of a lease.
 LEASE: Final = Duration(least=MILLISECOND, why="a lease lasts at least 1ms; without --lease as long as is usual")
+# Of what an operator orders for a while.
+WHILE: Final = Duration(least=SECOND, most=30 * DAY, why="write one from 1s to 30d")
 TEXT: Final = Text()
 NAME: Final = Text(name=True)
 LABEL: Final = Label()

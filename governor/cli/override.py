@@ -4,7 +4,7 @@ import click
 
 from governor.cli import complete
 from governor.cli.options import (
-    DURATION,
+    WHILE,
     NAME,
     Label,
     Settings,
@@ -29,7 +29,7 @@ SETTING = Label("setting", "NAME=VALUE, such as permits=12")
 )
 @click.argument("name", metavar="RES", type=NAME, shell_complete=complete.resources)
 @click.argument("limits", metavar="[NAME=VALUE]...", nargs=-1, type=SETTING)
-@click.option("--for", "length", type=DURATION, help="Then what the config declares is back by itself.")
+@click.option("--for", "length", type=WHILE, help="Then what the config declares is back by itself.")
 @click.option("--default", "clear", is_flag=True, help="End it now.")
 @address_option
 @output_option

@@ -13,7 +13,7 @@ from governor.cli.output import say, say_json, terminal_width
 from governor.wording import printable, span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from governor.v1.governor_pb2 import ListResourcesResponse, Resource
 
@@ -154,10 +154,19 @@ def override_record(resource: "Resource") -> dict[str, object] | None:
     if not resource.HasField("override"):
         return None
     return {
-        "settings": dict(resource.override.settings),
-        "declared": dict(resource.override.declared),
+        "settings": plain(resource.override.settings),
+        "declared": plain(resource.override.declared),
         "remaining_seconds": seconds(resource.override.remaining),
     }
+
+
+def plain(settings: "Mapping[str, str]") -> dict[str, int | str]:
+    """Settings for programs, as they would stand in a config: what is a number there is one here."""
+
+    def number(name: str, value: str) -> bool:
+        return name != "members" and value.isascii() and value.isdecimal()  # a member may be called 7
+
+    return {name: int(value) if number(name, value) else value for name, value in settings.items()}
 
 
 def _members(resource: "Resource") -> dict[str, int] | None:

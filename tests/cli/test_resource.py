@@ -105,13 +105,23 @@ def test_a_quiet_resource_needs_few_lines(run: Run, fake: Fake) -> None:
     ]
 
 
+def test_settings_are_for_programs_as_a_config_has_them(run: Run, fake: Fake) -> None:
+    """Numbers are numbers; a rate, a length and a word are text, and so is a member whose name is a number."""
+    settings = {"permits": "12", "lease": "30s", "rate": "10/s", "burst": "0", "on_disconnect": "keep", "members": "7"}
+    fake.desk.answers[pb.GetResourceRequest] = pb.GetResourceResponse(resource=resource("api", "pool"), settings=settings)
+
+    told = json.loads(run("resource", "api", "-o", "json", "--address", fake.address).out)["settings"]
+
+    assert told == {**settings, "permits": 12, "burst": 0}
+
+
 def test_the_record_has_all_of_it(run: Run, pool: Fake) -> None:
     """In the shapes of the commands that tell each part, under the names of the help page."""
     record = json.loads(run("resource", "orders-db", "-o", "json", "--address", pool.address).out)
     page = run("resource", "--help").out
 
     assert record["resource"]["paused"] is True
-    assert record["settings"] == {"size": "2", "order": "lifo"}
+    assert record["settings"] == {"size": 2, "order": "lifo"}
     assert record["members"][1]["quarantined_for_seconds"] == 9.0
     assert record["leases"][0]["lease"] == 17
     assert record["waiters"][0]["client"] == "web"

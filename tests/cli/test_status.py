@@ -231,8 +231,8 @@ def test_a_note_says_what_operators_did(run: Run, fake: Fake) -> None:
     assert [line[start:] for line in table] == ["NOTE", "paused", "draining", "2 over limit", "permits=12 for 9m59s"]
     assert (records[0]["paused"], records[1]["draining"], records[2]["over_limit"]) == (True, True, 2)
     assert records[3]["override"] == {
-        "settings": {"permits": "12"},
-        "declared": {"permits": "8"},
+        "settings": {"permits": 12},
+        "declared": {"permits": 8},
         "remaining_seconds": 599.0,
     }
 
