@@ -51,7 +51,7 @@ from governor.core.events import (
 )
 from governor.core.limit import LimitSpec
 from governor.core.resource import Remembered, ResourceSpec
-from governor.core.types import Claim, LeaseId, Nanos, Outcome, Standing, TicketId
+from governor.core.types import UNSAID, Claim, LeaseId, Nanos, Outcome, Said, Standing, TicketId
 from governor.steps import Answer, Steps
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ class Driver(Steps):
         super().__init__(engine, clock, beating=beating)
         self._last_ticket = 0
         self._unwritable: set[str] = set()
-        # Of the revocation that observers are being told of; no business of the engine's.
-        self.actor = ""
+        # Who revokes what observers are being told of, and why; no business of the engine's.
+        self.revoking = UNSAID
 
     def ask(
         self,
@@ -204,33 +204,38 @@ class Driver(Steps):
 
     # --- operators ------------------------------------------------------------------------------------------
 
-    def revoke(self, leases: tuple[LeaseId, ...], actor: str = "") -> tuple[LeaseResult, ...]:
-        """End leases now, whoever holds them; a result for each, in order. ``actor``: who says he does it."""
-        self.actor = actor
+    def revoke(self, leases: tuple[LeaseId, ...], said: Said = UNSAID) -> tuple[LeaseResult, ...]:
+        """End leases now, whoever holds them; a result for each, in order. ``said``: by whom, and why."""
+        self.revoking = said
         try:
             effects = self._step(Revoke(leases))
         finally:
-            self.actor = ""
+            self.revoking = UNSAID
         for effect in effects:
             if isinstance(effect, Revoked):
                 return effect.results
         raise AssertionError("the engine did not answer a revocation")
 
-    def set_standing(self, resource: str, standing: Standing) -> Steered | SteerRefused:
+    def set_standing(self, resource: str, standing: Standing, said: Said = UNSAID) -> Steered | SteerRefused:
         """Pause a resource, drain it, or open it again."""
-        return self._steer(SetStanding(resource, standing))
+        return self._steer(SetStanding(resource, standing, said))
 
-    def set_override(self, resource: str, limit: LimitSpec | None, length: Nanos = 0) -> Steered | SteerRefused:
+    def set_override(
+        self, resource: str, limit: LimitSpec | None, length: Nanos = 0, said: Said = UNSAID
+    ) -> Steered | SteerRefused:
         """Put another limit in force for ``length`` from now; None: the declared one, at once."""
-        return self._steer(SetOverride(resource, limit, 0 if limit is None else self._clock.now() + length))
+        return self._steer(SetOverride(resource, limit, 0 if limit is None else self._clock.now() + length, said))
 
     def recycle(self, resource: str, member: str | None = None) -> Steered | SteerRefused:
         """Have one member of a pool, or all, opened anew when it is next lent."""
         return self._steer(Recycle(resource, member))
 
-    def quarantine(self, resource: str, member: str, length: Nanos | None = None) -> Steered | SteerRefused:
+    def quarantine(
+        self, resource: str, member: str, length: Nanos | None = None, said: Said = UNSAID
+    ) -> Steered | SteerRefused:
         """Keep a member out for ``length`` from now; None: until it is readmitted."""
-        return self._steer(Quarantine(resource, member, None if length is None else self._clock.now() + length))
+        until = None if length is None else self._clock.now() + length
+        return self._steer(Quarantine(resource, member, until, said))
 
     def readmit(self, resource: str, member: str) -> Steered | SteerRefused:
         """End any quarantine of a member."""

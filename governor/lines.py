@@ -55,8 +55,11 @@ class Lines:
         about = f" {', '.join(entry.resources)}" if entry.resources else ""
         detail = f": {printable(entry.detail)}" if entry.detail else ""
         actor = f" (by {printable(entry.actor)})" if entry.actor else ""
+        reason = f"; reason: {printable(entry.reason)}" if entry.reason else ""
         fields = {"what": what.value, "resources": entry.resources, "detail": entry.detail, "actor": entry.actor}
-        _LOG.info("%s%s%s%s", what.replace("_", " "), about, detail, actor, extra={"fields": fields})
+        if entry.reason:
+            fields["reason"] = entry.reason
+        _LOG.info("%s%s%s%s%s", what.replace("_", " "), about, detail, actor, reason, extra={"fields": fields})
 
     def close(self) -> None:
         """Say what is left to be said."""

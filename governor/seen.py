@@ -52,6 +52,10 @@ class Seen:
         """The members of one that has any."""
         return self._engine.members(resource, now=self._clock.now())
 
+    def member(self, resource: str, member: str) -> MemberView | None:
+        """One of those, by its id."""
+        return self._engine.member(resource, member, now=self._clock.now())
+
     def windows(self, resource: str) -> tuple[WindowView, ...]:
         """The windows of one that has any."""
         return self._engine.windows(resource, now=self._clock.now())

@@ -7,7 +7,7 @@ import pytest
 from governor.chronicle import Chronicle, What
 from governor.core.effects import LeaseEnded, OverrideOver
 from governor.core.engine import Engine
-from governor.core.types import MILLISECOND, SECOND, EndReason, Grant, LeaseId, Member
+from governor.core.types import MILLISECOND, SECOND, EndReason, Grant, LeaseId, Member, Said
 from governor.driver import Driver
 from governor.lines import ACTS_A_SECOND, LEASES_A_SECOND, Lines
 from governor.testing.clock import FakeClock
@@ -120,7 +120,7 @@ class TestActs:
 
     def test_one(self, rig: Rig) -> None:
         """What, to what, the rest of it, and who says he did it."""
-        rig.chronicle.act(What.OVERRIDDEN, ["db"], "permits 12 for 10m", "alice\n")
+        rig.chronicle.act(What.OVERRIDDEN, ["db"], "permits 12 for 10m", Said("alice\n"))
         assert rig.fields() == {
             "what": "overridden",
             "resources": ("db",),
@@ -128,6 +128,12 @@ class TestActs:
             "actor": "alice\n",
         }
         assert rig.said() == ["overridden db: permits 12 for 10m (by alice\\n)"]
+
+    def test_why(self, rig: Rig) -> None:
+        """In his words, which do nothing to a terminal."""
+        rig.chronicle.act(What.PAUSED, ["db"], said=Said("alice", "a \x1b[31mmove"))
+        assert rig.fields()["reason"] == "a \x1b[31mmove"
+        assert rig.said() == ["paused db (by alice); reason: a \\x1b[31mmove"]
 
     def test_what_is_said_elsewhere(self, rig: Rig) -> None:
         """The start and the end, and reloads, have lines of their own; the drain of one resource has not."""

@@ -44,12 +44,13 @@ def status(settings: Settings, *, names: tuple[str, ...]) -> None:
     `governor set` holds for as long; and how many members of a pool are quarantined.
 
     JSON: {"resources": [...], "config", "draining"}, resources in the order of the config, each with name, kind,
-    capacity, in_use, available, leases, waiters, oldest_wait_seconds, paused, draining, removed, over_limit, override,
-    members, max_waiters, max_wait_seconds and lease_seconds. capacity and available are null where unlimited,
-    oldest_wait_seconds is null where nobody waits; members is {free, lent, quarantined} of a pool, else null; override
-    is {settings, declared, remaining_seconds} or null. config is {source, hash, since, problems, refused_at}: source
-    is null of the built-in one, refused_at unless a newer one was refused. draining is true of a daemon that is about
-    to end.
+    capacity, in_use, available, leases, waiters, oldest_wait_seconds, paused, draining, removed, over_limit, actor,
+    reason, override, members, max_waiters, max_wait_seconds and lease_seconds. capacity and available are null where
+    unlimited, oldest_wait_seconds is null where nobody waits; members is {free, lent, quarantined} of a pool, else
+    null; override is {settings, declared, remaining_seconds, actor, reason} or null. actor and reason are who has
+    ordered it, as far as he said, and why; those of the resource itself are of a pause or a drain. config is {source,
+    hash, since, problems, refused_at}: source is null of the built-in one, refused_at unless a newer one was refused.
+    draining is true of a daemon that is about to end.
     """
     from governor.cli.connection import connect
     from governor.v1.governor_pb2 import ListResourcesRequest
@@ -141,6 +142,8 @@ def record(resource: "Resource") -> dict[str, object]:
         "draining": resource.draining,
         "removed": resource.removed,
         "over_limit": resource.over_limit,
+        "actor": resource.actor or None,
+        "reason": resource.reason or None,
         "override": override_record(resource),
         "members": _members(resource),
         "max_waiters": resource.max_waiters,
@@ -157,6 +160,8 @@ def override_record(resource: "Resource") -> dict[str, object] | None:
         "settings": plain(resource.override.settings),
         "declared": plain(resource.override.declared),
         "remaining_seconds": seconds(resource.override.remaining),
+        "actor": resource.override.actor or None,
+        "reason": resource.override.reason or None,
     }
 
 

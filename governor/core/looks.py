@@ -161,6 +161,11 @@ class Looks:
         known = self._named(resource)
         return () if known is None or known.limit.roster is None else known.limit.roster.views(now)
 
+    def member(self, resource: str, member: str, *, now: Nanos) -> MemberView | None:
+        """One of those, by its id."""
+        known = self._named(resource)
+        return None if known is None or known.limit.roster is None else known.limit.roster.view(member, now)
+
     def windows(self, resource: str, *, now: Nanos) -> tuple[WindowView, ...]:
         """The windows of one that has any."""
         known = self._named(resource)

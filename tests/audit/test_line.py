@@ -24,11 +24,11 @@ def test_a_lease() -> None:
 
 
 def test_an_act() -> None:
-    """Who, what, to what, and the rest in words."""
-    written = line(Entry(AT, What.PAUSED, ("db",), detail="for the move", actor="alice"))
+    """Who, what, to what, why, and the rest in words."""
+    written = line(Entry(AT, What.PAUSED, ("db",), detail="to the end", actor="alice", reason="a move"))
     assert written == (
-        b'{"time":"2023-11-14T22:13:20.000001Z","what":"paused","resources":["db"],"detail":"for the move",'
-        b'"actor":"alice"}\n'
+        b'{"time":"2023-11-14T22:13:20.000001Z","what":"paused","resources":["db"],"reason":"a move",'
+        b'"detail":"to the end","actor":"alice"}\n'
     )
 
 

@@ -63,6 +63,8 @@ def test_members_are_told_as_they_are_now(
         "failures": 0,
         "quarantined_for_seconds": 90.0,
         "by_operator": False,
+        "actor": None,
+        "reason": None,
     }
     assert record["members"][0]["quarantined_for_seconds"] is None
 

@@ -40,6 +40,8 @@ def test_another_limit_is_set_for_a_while(run: Run, overridden: Fake) -> None:
         "settings": {"permits": 4},
         "declared": {"permits": 8},
         "remaining_seconds": 600.0,
+        "actor": None,
+        "reason": None,
     }
     assert (record["resource"]["name"], record["changed"]) == ("thumbnails", True)
 

@@ -55,6 +55,8 @@ def member(view: MemberView, now: Nanos) -> admin_pb2.MemberState:
         lendings=view.lendings,
         failures=view.failures,
         by_operator=view.by_operator,
+        actor=view.said.actor,
+        reason=view.said.reason,
     )
     if view.until is not None:
         fill_duration(made.quarantined_for, max(0, view.until - now))
