@@ -186,7 +186,7 @@ class Daemon:
 
     def _begin_to_count(self, driver: Driver) -> Metrics:
         self._metrics = metrics = Metrics(driver.snapshot, version=__version__)
-        metrics.restored(lease.client for lease in map(driver.lease, driver.lease_ids()) if lease)
+        metrics.restored(driver.client_of(lease) or "" for lease in driver.lease_ids())
         driver.observers.append(metrics.observe)
         driver.lag_observers.append(metrics.loop_lag)
         driver.freeze_observers.append(metrics.frozen)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from governor.address import AddressError, UnixAddress, parse
 from governor.cli.connection import Connection, Metadata, connect
+from governor.cli.dying import interrupted_at_once
 from governor.cli.exits import CommandError
 from governor.cli.options import Where
 from governor.v1.admin_pb2 import GetInfoRequest
@@ -121,7 +122,7 @@ class Admin:
 @contextmanager
 def reached(where: Where) -> Iterator[Admin]:
     """The service of the daemon there. Raises CommandError."""
-    with ExitStack() as ends:
+    with interrupted_at_once(), ExitStack() as ends:
         yield Admin(ends.enter_context(connect(where)), ends)
 
 

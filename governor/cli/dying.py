@@ -7,7 +7,8 @@ import os
 import resource
 import signal
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 
 def die_of(number: int) -> int:
@@ -25,3 +26,20 @@ def die_of(number: int) -> int:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
     os.kill(os.getpid(), number)
     return 128 + number
+
+
+@contextmanager
+def interrupted_at_once() -> Iterator[None]:
+    """While entered, Ctrl-C ends the process by itself, for commands that hold nothing and have nothing to put back.
+
+    The exception that Python makes of it comes up wherever the interpreter is just then. Inside a finalizer, such as
+    that of a gRPC stream that has ended, it is printed and forgotten, and the command goes on.
+    """
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield  # somebody has other plans, such as nohup, or a screen that must be restored
+        return
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -16,12 +16,12 @@ from google.protobuf.message import DecodeError
 
 from governor.client.asks import SECOND, Ask
 from governor.client.cancels import Cancels
-from governor.client.errors import GovernorError, LeaseLost, Unavailable
+from governor.client.errors import GovernorError, Unavailable
 from governor.client.grants import Grants, Terms, Unopened
 from governor.client.held import Held, State
 from governor.client.keeping import NEVER, Keeping
 from governor.client.patience import Patience
-from governor.client.refusals import not_granted
+from governor.client.refusals import told
 from governor.client.unsaid import Unsaid
 from governor.process import Process
 from governor.v1 import governor_pb2 as pb
@@ -32,8 +32,6 @@ PROBE: Final = SECOND
 # Nothing at all for so long: this connection is given up.
 SILENCE: Final = 8 * SECOND
 _PLACES: Final = SECOND
-# Statuses that say of an adoption that the lease is no more: NOT_FOUND and FAILED_PRECONDITION.
-_NO_MORE: Final = frozenset({5, 9})
 
 Answer = Held | GovernorError
 
@@ -306,15 +304,12 @@ class Conversation:
         if ending and ask.fail_open:
             self.answers.append((ask, Unavailable(refusal.message, address=self._address)))
             return
-        if ask.adopt and refusal.code in _NO_MORE:
-            self.answers.append((ask, LeaseLost(refusal.message, lease=ask.adopt, reason=refusal.reason.lower())))
-            return
-        if ask.broke_at and refusal.reason == "LEASE_ENDED":
+        if ask.broke_at and not ask.adopt and refusal.reason == "LEASE_ENDED":
             # It was granted as the connection broke, and was over before we came back: nobody ever had it.
             ask.broke_at, ask.message = 0, 0
             self.ask(ask, now)
             return
-        self.answers.append((ask, not_granted(refusal)))
+        self.answers.append((ask, told(refusal, ask.adopt)))
 
     def _queued(self, place: pb.SessionPlace) -> None:
         ask = self._asks.get(place.op)

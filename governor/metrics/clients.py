@@ -6,6 +6,7 @@ let a client decide how much is kept: all beyond the bound are shown together.
 The invariant: the leases of all tallies together are the leases that live, and none is counted twice.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
@@ -106,8 +107,8 @@ class Clients(dict[str, ClientTally]):
 
     def restored(self, clients: Iterable[str]) -> None:
         """Each name once for each lease that it holds from before the start."""
-        for name in clients:
-            self[name].before += 1
+        for name, leases in Counter(clients).items():
+            self[name].before += leases
 
     def limit(self, limit: int, now: Nanos) -> None:
         """Show so many from now on. Who is shown no more counts anew: its past is not that of the others."""

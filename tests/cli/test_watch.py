@@ -195,6 +195,22 @@ def test_ctrl_c_ends_it_quietly(fake: Fake) -> None:
     assert fake.desk.left.wait(BOUND)
 
 
+@pytest.mark.parametrize("options", [[], ["--follow"]])
+def test_ctrl_c_is_not_left_to_python(fake: Fake, options: list[str]) -> None:
+    """Where it comes up inside a finalizer, as of a stream that ended just then, it would be printed and forgotten."""
+    fake.desk.answers[pb.WatchRequest] = [pb.WatchResponse(events=[event("watching"), event("reloaded")])]
+    with running("watch", *options, "--address", fake.address) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        told = Path(f"/proc/{process.pid}/status").read_text()
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=BOUND)
+
+    caught = next(int(line.split()[1], 16) for line in told.splitlines() if line.startswith("SigCgt:"))
+    assert not caught >> (signal.SIGINT - 1) & 1
+    assert process.returncode == -signal.SIGINT
+
+
 def test_a_reader_that_goes_ends_it_though_nothing_happens(fake: Fake) -> None:
     """As after `watch | head -1`: nobody would ever be told that nobody reads."""
     fake.desk.answers[pb.WatchRequest] = [pb.WatchResponse(events=[event("watching")])]
