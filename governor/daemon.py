@@ -171,9 +171,9 @@ class Daemon:
             fence.retire()
             driver.observers.append(self._watch_ids)
             announcing.serving(config, self._state, server, http)
-            self._announce_restart(restarted)
+            orders = self._announce_restart(restarted)
             self._begin_to_serve(server)
-            announcing.started(chronicle, restarted)
+            announcing.started(chronicle, restarted, orders)
             garbage.settle()
             await self._stop.wait()
             self._ready = False
@@ -197,6 +197,7 @@ class Daemon:
         lines = Lines(LoopClock(), chronicle.act)
         chronicle.act_listeners.append(lines.acted)
         self._driver.observers.append(lines.observe)
+        self._driver.broken_observers.append(lines.broken)
         return lines
 
     def _begin_audit(self, chronicle: Chronicle) -> None:
@@ -240,11 +241,14 @@ class Daemon:
             self._remembered = stored.written
         return driver, restarted
 
-    def _announce_restart(self, restarted: Restarted) -> None:
+    def _announce_restart(self, restarted: Restarted) -> str:
+        """Which orders are in force."""
+        orders = announcing.orders(self._driver)
         if self._remembered:
-            announcing.remembered(self._remembered, restarted)
+            announcing.remembered(self._remembered, restarted, orders)
             if restarted.kept:
                 self._reloader.refused_at_start(restarted.kept)
+        return orders
 
     def _store_changed(self) -> None:
         self._metrics.store_writable(not self._journal.broken)

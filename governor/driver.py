@@ -57,7 +57,7 @@ from governor.steps import Answer, Steps
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from governor.core.snapshot import Held, Past
+    from governor.core.snapshot import Held, MemberView, Past
 
 __all__ = ["Answer", "Driver"]
 
@@ -72,6 +72,8 @@ class Driver(Steps):
         self._unwritable: set[str] = set()
         # Who revokes what observers are being told of, and why; no business of the engine's.
         self.revoking = UNSAID
+        # Told of each member that came back broken: its pool, what became of it, and who says so.
+        self.broken_observers: list[Callable[[str, MemberView, str], None]] = []
 
     def ask(
         self,
@@ -150,10 +152,33 @@ class Driver(Steps):
         self, leases: tuple[LeaseId, ...], outcome: Outcome = Outcome.UNKNOWN, *, settled: bool = False
     ) -> tuple[LeaseResult, ...]:
         """Give leases back; a result for each, in order. ``settled``: nobody will repeat the asks for them."""
+        lent = self._lent(leases) if outcome is Outcome.BROKEN else {}
         for effect in self._step(Release(leases, outcome, settled)):
             if isinstance(effect, Released):
+                if lent:
+                    self._tell_broken(lent)
                 return effect.results
         raise AssertionError("the engine did not answer a release")
+
+    def _lent(self, leases: tuple[LeaseId, ...]) -> "dict[tuple[str, str], tuple[MemberView, str]]":
+        """The members that these leases hold, as they are, and who holds them."""
+        lent: dict[tuple[str, str], tuple[MemberView, str]] = {}
+        for held in filter(None, map(self.held, leases)):
+            for grant in held.grants:
+                for member in grant.members:
+                    view = self.member(grant.resource, member.id)
+                    if view is not None:
+                        lent[grant.resource, member.id] = view, held.client
+        return lent
+
+    def _tell_broken(self, lent: "dict[tuple[str, str], tuple[MemberView, str]]") -> None:
+        """Of those that were just said to be broken, and of which that was news."""
+        for (pool, member), (before, client) in lent.items():
+            view = self.member(pool, member)
+            if view is None or (view.failures, view.generation) == (before.failures, before.generation):
+                continue  # it is gone, or what was said of it is of before it was opened anew
+            for told in self.broken_observers:
+                told(pool, view, client)
 
     def renew(self, leases: tuple[LeaseId, ...], lease: Nanos | None = None) -> tuple[LeaseResult, ...]:
         """Extend leases to ``lease`` from now; a result for each, in order."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from governor.cli.entries import claims
 from governor.cli.lengths import seconds
-from governor.wording import count, printable, span
+from governor.wording import count, harmless, printable, span
 
 if TYPE_CHECKING:
     from governor.v1.admin_pb2 import Event
@@ -57,7 +57,7 @@ def _rest(event: "Event") -> list[str]:
 
 def json_line(event: "Event") -> str:
     """For programs."""
-    return json.dumps(record(event), ensure_ascii=False)
+    return harmless(json.dumps(record(event), ensure_ascii=False))
 
 
 def record(event: "Event") -> dict[str, object]:

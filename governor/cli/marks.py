@@ -5,6 +5,7 @@ It knows words. It must never know where they are shown.
 
 from typing import TYPE_CHECKING
 
+from governor import wording
 from governor.wording import printable, span
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def marks(resource: "Resource") -> list[str]:
 
 def said(of: "Resource | Override") -> str:
     """Who has ordered it, and why, as far as he said: `` (by joe@web-1: the provider is down)``."""
-    words = ": ".join(filter(None, (f"by {of.actor}" if of.actor else "", of.reason)))
+    words = wording.said(of.actor, of.reason)
     return f" ({printable(words)})" if words else ""
 
 

@@ -13,10 +13,11 @@ from typing import Final
 from governor.belongings import Belongings
 from governor.config.units import Rate, format_rate
 from governor.core.snapshot import LeaseView, MemberView, ResourceSnapshot, WaiterView, WindowView
-from governor.core.types import MILLISECOND, SECOND, Nanos, Said
+from governor.core.types import MILLISECOND, SECOND, Nanos
 from governor.http.document import PAGE_HASH
 from governor.http.sight import Head
 from governor.session import Session
+from governor.wording import said
 
 Json = str | int | float | None | Sequence["Json"] | Mapping[str, "Json"]
 Shown = dict[str, Json]
@@ -68,10 +69,10 @@ def resource(of: ResourceSnapshot, now: Nanos) -> Shown:
         "max_wait": of.max_wait // MILLISECOND,
         "since": None if of.oldest_wait is None else _instant(now - of.oldest_wait),
         "standing": of.standing.value,
-        "why": _said(of.said),
+        "why": said(of.said.actor, of.said.reason),
         "removed": of.removed,
         "override": None if of.override is None else _instant(of.override.until),
-        "override_why": "" if of.override is None else _said(of.override.said),
+        "override_why": "" if of.override is None else said(of.override.said.actor, of.override.said.reason),
         "quarantined": 0 if of.members is None else of.members.quarantined,
     }
 
@@ -107,7 +108,7 @@ def member(of: MemberView) -> Shown:
     return {
         "id": of.id,
         "state": f"{of.state.value} by an operator" if of.by_operator else of.state.value,
-        "why": _said(of.said),
+        "why": said(of.said.actor, of.said.reason),
         "lent": of.lent,
         "max": of.max_leases,
         "generation": of.generation,
@@ -123,11 +124,6 @@ def window(of: WindowView) -> Shown:
         "available": of.available,
         "next": None if of.next_at is None else _instant(of.next_at),
     }
-
-
-def _said(of: Said) -> str:
-    """Who has ordered it, and why, as far as he said."""
-    return ": ".join(filter(None, (f"by {of.actor}" if of.actor else "", of.reason)))
 
 
 def _process(client: str, session: Belongings | None) -> Shown:

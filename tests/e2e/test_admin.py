@@ -117,6 +117,8 @@ def test_what_operators_have_said_outlives_the_daemon(start: Start, connect: Con
     with operator(daemon.address) as desk:
         desk.DrainResource(admin.DrainResourceRequest(resource="db"), timeout=BOUND)
         desk.PauseResource(admin.PauseResourceRequest(resource="workers", reason="they lag"), timeout=BOUND)
+        out = admin.QuarantineMemberRequest(resource="workers", member="1")
+        desk.QuarantineMember(out, metadata=JOE, timeout=BOUND)
         override = admin.SetOverrideRequest(
             resource="many", settings={"permits": "2"}, length=seconds(3600), reason="a sale"
         )
@@ -134,6 +136,10 @@ def test_what_operators_have_said_outlives_the_daemon(start: Start, connect: Con
     assert (seen.capacity, dict(seen.override.declared)) == (2, {"permits": "unlimited"})
     assert 0 < seen.override.remaining.seconds < 3600
     assert (me.resource("workers").reason, seen.override.reason, seen.reason) == ("they lag", "a sale", "")
+    daemon.said(
+        "orders in force since then: db is draining; many has permits 2 for [0-9hms]+ \\(a sale\\); "
+        "workers is paused \\(they lag\\); 1 of workers is kept out until it is restored \\(by joe\\)"
+    )
     me.release(held)
 
 

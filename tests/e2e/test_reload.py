@@ -213,7 +213,7 @@ def test_what_needs_a_start_says_so_for_as_long_as_it_does(start: Start, connect
     edit(daemon, YAML + "  more: {permits: 1}\n", head=elsewhere)
     daemon.said(warning, times=2)
     edit(daemon, YAML, drain="200ms")
-    assert daemon.said("reloaded", times=3).endswith("; removed more, drain_timeout is now 200ms")
+    assert daemon.said("reloaded", times=3).endswith("; removed more; set drain_timeout (100ms -> 200ms)")
     edit(daemon, YAML + "  more: {permits: 1}\n", drain="200ms")
     daemon.said("reloaded", times=4)
     edit(daemon, YAML + "  more: {permits: 1}\n", drain="200ms")

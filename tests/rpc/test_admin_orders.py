@@ -108,10 +108,10 @@ async def test_many_are_revoked_in_slices(operators: Operated, monkeypatch: pyte
     revoke = operators.world.driver.revoke
     loop = asyncio.get_running_loop()
 
-    def seen(leases: tuple[LeaseId, ...], actor: str) -> object:
+    def seen(leases: tuple[LeaseId, ...], said: Said) -> object:
         steps.append(len(leases))
         loop.call_soon(lambda: turns.append(len(steps)))
-        return revoke(leases, actor)
+        return revoke(leases, said)
 
     monkeypatch.setattr(operators.world.driver, "revoke", seen)
     for _ in range(5 * AT_ONCE // 2):
