@@ -177,9 +177,9 @@ async def test_very_much_that_has_changed_is_told_in_part(scene: Scene, reloader
     await reloader.reload()
     scene.write("pools: {conn: {members: {i: {}, j: {}, k: {}}}}\n")
     assert (await reloader.reload()).told == (
-        "changed conn (members a, b, c, d, e, f, g, h -> i, j, k, members.a max_leases 1 -> none, members.b max_leases "
-        "1 -> none, members.c max_leases 1 -> none, members.d max_leases 1 -> none, members.e max_leases 1 -> none, and "
-        "6 more)"
+        "changed conn (members a, b, c, d, e, f, g, h -> i, j, k, members.a max_leases 1 -> none, "
+        "members.b max_leases 1 -> none, members.c max_leases 1 -> none, members.d max_leases 1 -> none, "
+        "members.e max_leases 1 -> none, and 6 more)"
     )
 
 

@@ -43,7 +43,7 @@ def test_a_good_file_takes_effect(start: Start, connect: Connect) -> None:
     assert woken.lease().id > stays
     assert Refusal(told.refusal()).reason == "UNKNOWN_RESOURCE"
     assert not undisturbed.done()
-    assert "added comes, changed grows, removed goes" in daemon.said("reloaded")
+    assert "added comes; changed grows (permits 1 -> 2); removed goes" in daemon.said("reloaded")
     assert [(r.name, r.in_use, r.waiters, r.draining) for r in me.resources()] == [
         ("grows", 2, 0, False),
         ("stays", 1, 1, False),
