@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-import grpc
 from google.protobuf.message import DecodeError
 
 from governor.access import Client, Verb
@@ -21,6 +20,7 @@ from governor.core.snapshot import Snapshot
 from governor.core.types import SECOND, Claim, Denial, LeaseId, Nanos, Reason, TicketId
 from governor.driver import Driver
 from governor.rpc import status, translate
+from governor.rpc.arrivals import Methods, methods_of
 from governor.rpc.asks import Asks
 from governor.rpc.calls import Answer, Context, Method, unary
 from governor.rpc.delivery import Delivery
@@ -64,8 +64,8 @@ class GovernorServicer:
         self._asks = Asks()
         self._replies = Replies()
 
-    def handlers(self) -> grpc.GenericRpcHandler:
-        """What a server is given. Generic: it costs no call that waits in the core for each method."""
+    def handlers(self) -> Methods:
+        """What a server is given."""
         methods: dict[str, Method] = {
             "Acquire": self._acquire,
             "Release": self._release,
@@ -74,7 +74,7 @@ class GovernorServicer:
         }
         reading = Reading()
         handlers = {name: unary(name, method, reading) for name, method in methods.items()}
-        return grpc.method_handlers_generic_handler(SERVICE, handlers | {"Session": self._sessions.handler()})
+        return methods_of(SERVICE, handlers | {"Session": self._sessions.handler()})
 
     def _acquire(self, raw: bytes, context: Context) -> Answer | Awaitable[Answer]:
         if self._guard.policy is not None:
