@@ -58,12 +58,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from governor.core.snapshot import Held, Past
+    from governor.tracing import Follower
 
 __all__ = ["Answer", "Driver"]
 
 
 class Driver(Steps):
-    """An engine with callers: what may be asked of it, each a step."""
+    """An engine with callers: what may be asked of it, each a step.
+
+    ``follower``: whoever puts an ask to it tells him first by what it came; None while nothing is traced.
+    """
 
     def __init__(self, engine: Engine, clock: Clock, *, beating: bool = True) -> None:
         """As `Steps`."""
@@ -72,6 +76,7 @@ class Driver(Steps):
         self._unwritable: set[str] = set()
         # Of the revocation that observers are being told of; no business of the engine's.
         self.actor = ""
+        self.follower: Follower | None = None
 
     def ask(
         self,
