@@ -23,6 +23,9 @@ ROUNDS ?= 100
 FAULTS_ARGS ?=
 RELOADS ?= 1000
 
+# Some images forbid Python to keep what it compiles: then each of the hundreds that the tests start compiles governor anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

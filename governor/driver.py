@@ -58,12 +58,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from governor.core.snapshot import Held, MemberView, Past
+    from governor.tracing import Follower
 
 __all__ = ["Answer", "Driver"]
 
 
 class Driver(Steps):
-    """An engine with callers: what may be asked of it, each a step."""
+    """An engine with callers: what may be asked of it, each a step.
+
+    ``follower``: whoever puts an ask to it tells him first by what it came; None while nothing is traced.
+    """
 
     def __init__(self, engine: Engine, clock: Clock, *, beating: bool = True) -> None:
         """As `Steps`."""
@@ -74,6 +78,7 @@ class Driver(Steps):
         self.revoking = UNSAID
         # Told of each member that came back broken: its pool, what became of it, and who says so.
         self.broken_observers: list[Callable[[str, MemberView, str], None]] = []
+        self.follower: Follower | None = None
 
     def ask(
         self,

@@ -40,6 +40,9 @@ def main() -> int:
 
 
 def _run() -> int:
+    from governor import garbage
+
+    garbage.loading()
     import click
 
     from governor.cli.options import Settings

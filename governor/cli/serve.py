@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from governor import grpc_core
 from governor.cli.exits import Exit
 from governor.cli.options import examples
 
@@ -50,9 +51,10 @@ def serve(ctx: click.Context, *, config: Path | None, state: Path | None, log_fo
         file = shlex.quote(ctx.args[0])
         raise click.UsageError(f"unexpected {file}; a config is named with an option: governor serve --config {file}")
     _until_the_daemon_hears()
-    # The core of gRPC writes lines of its own to stderr about each odd header that any client sends. It has no other
-    # switch, and reads it when it is loaded. What keeps the daemon from its addresses, the daemon says.
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    grpc_core.tell(os.environ)
+    # aiohttp reads every certificate of the system when it is loaded, for a client that is not used: nothing here
+    # speaks TLS.
+    os.environ["SSL_CERT_FILE"] = os.devnull
     from governor import daemon, logs
 
     return daemon.run(config, state, logs.LogFormat(log_format))

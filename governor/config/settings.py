@@ -14,6 +14,7 @@ from governor.auditing import Auditing
 from governor.config.change import SettingChange
 from governor.config.load import Config
 from governor.config.units import format_duration, format_size
+from governor.tracing import Tracing
 
 # Everything else that is not about resources holds from the start to the end of a daemon.
 AT_ONCE: Final = frozenset({"clients", "drain_timeout", "watch", "max_client_series"})
@@ -59,6 +60,8 @@ def _text(name: str, value: object) -> str:
             return str(value)
         case Auditing():
             return _audit(value)
+        case Tracing():
+            return _tracing(value)
         case Client():
             return _client(value)
         case _:
@@ -68,6 +71,17 @@ def _text(name: str, value: object) -> str:
 def _audit(asked: Auditing) -> str:
     size = "unlimited" if asked.max_size is None else format_size(asked.max_size)
     return f"{asked.file} policy {asked.policy} events {asked.events} max_size {size} keep {asked.keep}"
+
+
+def _tracing(asked: Tracing) -> str:
+    told = [asked.endpoint or "on"]
+    if asked.ratio is not None:
+        told.append(f"ratio {asked.ratio:g}")
+    if asked.service_name:
+        told.append(f"service_name {asked.service_name}")
+    if asked.timeout is not None:
+        told.append(f"timeout {format_duration(asked.timeout)}")
+    return " ".join(told)
 
 
 def _client(client: Client) -> str:

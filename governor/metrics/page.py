@@ -37,6 +37,7 @@ _OUTCOMES: Final = (
 )
 _ENDS: Final = (EndReason.RELEASED, EndReason.EXPIRED, EndReason.DISCONNECTED)
 _CALLERS: Final = (Reason.UNAUTHENTICATED, Reason.PERMISSION_DENIED, Reason.CLIENT_LIMIT)
+_SPANS: Final = ("queue_full", "refused", "ending", "too_many_holds")
 _STRAYS: Final = (Reason.UNKNOWN_RESOURCE.value, Reason.MALFORMED.value)
 _RELEASES: Final = (LeaseState.RELEASED, LeaseState.ENDED, LeaseState.UNKNOWN)
 _RENEWALS: Final = (LeaseState.RENEWED, LeaseState.ENDED, LeaseState.UNKNOWN, LeaseState.REFUSED)
@@ -62,6 +63,8 @@ class DaemonFacts:
     audit_dropped: int
     audit_write_errors: int
     callers_refused: Mapping[str, int]
+    spans_exported: int
+    spans_dropped: Mapping[str, int]
 
 
 @dataclass(slots=True, frozen=True)
@@ -145,12 +148,14 @@ def _about_the_daemon(facts: Facts, pen: Pen[AnyStr]) -> Iterator[AnyStr]:
         (families.AUDIT_DROPPED, daemon.audit_dropped),
         (families.AUDIT_WRITE_ERRORS, daemon.audit_write_errors),
         (families.STORE_WRITE, daemon.writes),
+        (families.SPANS_EXPORTED, daemon.spans_exported),
     )
     nothing = pen.none()
     for family, value in values:
         yield from pen.family(family, [] if value is None else [(nothing, value)])
     tallies = facts.tallies
     yield from _by(pen, "reason", families.CALLERS_REFUSED, _CALLERS, [(nothing, daemon.callers_refused)])
+    yield from _by(pen, "reason", families.SPANS_DROPPED, _SPANS, [(nothing, daemon.spans_dropped)])
     yield from _by(pen, "outcome", families.STRAY_ACQUIRES, _STRAYS, [(nothing, tallies.strays)])
     yield from _by(pen, "outcome", families.LEASE_RELEASES, _RELEASES, [(nothing, tallies.releases)])
     yield from _by(pen, "outcome", families.LEASE_RENEWALS, _RENEWALS, [(nothing, tallies.renewals)])

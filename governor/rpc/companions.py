@@ -16,6 +16,7 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from governor.core.types import Denial
 from governor.rpc import status, translate
+from governor.rpc.arrivals import Methods, methods_of
 from governor.rpc.reading import Reading
 
 HEALTH: Final = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
@@ -55,9 +56,9 @@ class Health:
         self._stopping = True
         self._notify()
 
-    def handlers(self) -> grpc.GenericRpcHandler:
+    def handlers(self) -> Methods:
         """What a server is given."""
-        return grpc.method_handlers_generic_handler(
+        return methods_of(
             HEALTH,
             {
                 "Check": grpc.stream_unary_rpc_method_handler(self._check),
@@ -118,12 +119,11 @@ class Reflection:
         """Ends every stream."""
         self._stopping.set()
 
-    def handlers(self) -> tuple[grpc.GenericRpcHandler, ...]:
+    def handlers(self) -> tuple[Methods, ...]:
         """What a server is given, under both names."""
         info: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(self._info)
         return tuple(
-            grpc.method_handlers_generic_handler(name, {"ServerReflectionInfo": info})
-            for name in (reflection.SERVICE_NAME, _REFLECTION_V1)
+            methods_of(name, {"ServerReflectionInfo": info}) for name in (reflection.SERVICE_NAME, _REFLECTION_V1)
         )
 
     async def _info(self, _requests: object, context: _Context) -> None:

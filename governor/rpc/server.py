@@ -9,9 +9,6 @@ import logging
 from collections.abc import Sequence
 from typing import Final, assert_never
 
-import grpc
-from grpc import aio
-
 from governor.address import Address, TcpAddress, UnixAddress
 from governor.clock import Clock
 from governor.core.types import Nanos
@@ -19,6 +16,7 @@ from governor.descriptors import connections_each
 from governor.driver import Driver
 from governor.lock import BindError
 from governor.rpc.admin import ADMIN, INSTEAD, AdminService, Desk, Where, anybody, nobody, unix_only
+from governor.rpc.arrivals import Methods, Server
 from governor.rpc.bind import UnixSocket, bind_tcp
 from governor.rpc.companions import Health, Reflection
 from governor.rpc.guard import Guard
@@ -35,9 +33,10 @@ OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     # long list of resources is the operator's own doing.
     ("grpc.max_receive_message_length", MESSAGE_BYTES),
     # Of one connection. A blocked Acquire is a stream, and a Release on the same connection needs one more, so this
-    # is above what all lines of a sane config hold (max_waiters each). It bounds what one broken client can pile up:
-    # a stream of nothing but headers costs 21 KB, so 350 MB at most.
-    ("grpc.max_concurrent_streams", 16_384),
+    # is above what all lines of a sane config hold (max_waiters each). It also bounds what one hostile client can pile
+    # up: gRPC counts calls that were reset and are still in its queues, so this many are what it can have before others
+    # in line, and at 20 to 40 KB each, what it can have in memory.
+    ("grpc.max_concurrent_streams", 4_000),
     # Calls that have arrived and that Python has not yet picked up. By default grpc refuses some at random from 1,000
     # on, as CANCELLED and without details, which a burst of asks reaches in milliseconds; our own lines say line_full.
     ("grpc.server.max_pending_requests", 65_536),
@@ -67,12 +66,13 @@ class _Place:
         self._listen = listen
         self._reflection = Reflection(services)
         self._sockets: list[UnixSocket] = []
-        self._server = aio.server(options=(*OPTIONS, ("grpc.max_allowed_incoming_connections", connections)))
+        self._server = Server((*OPTIONS, ("grpc.max_allowed_incoming_connections", connections)))
         self.add(health.handlers(), *self._reflection.handlers())
 
-    def add(self, *handlers: grpc.GenericRpcHandler) -> None:
+    def add(self, *answered: Methods) -> None:
         """Have these answered as well; before it is bound."""
-        self._server.add_generic_rpc_handlers(handlers)
+        for methods in answered:
+            self._server.add(methods)
 
     async def bind(self) -> None:
         """Bind all of its addresses; raises `BindError`."""
@@ -81,10 +81,10 @@ class _Place:
                 case UnixAddress():
                     socket = UnixSocket(address)
                     self._sockets.append(socket)
-                    socket.bind(self._server)
+                    socket.bind(self._server.transport)
                     self.addresses += (address,)
                 case TcpAddress():
-                    self.addresses += (await bind_tcp(self._server, address),)
+                    self.addresses += (await bind_tcp(self._server.transport, address),)
                 case _:
                     assert_never(address)
 
@@ -226,18 +226,23 @@ def _connections_each(listen: Sequence[Address]) -> int:
     return connections_each(sum(2 if isinstance(address, TcpAddress) else 1 for address in listen))
 
 
-class _Undelivered(logging.Filter):
-    """Drops grpc.aio's tracebacks about replies that did not leave: `delivery` acts on each of them."""
+class _Noise(logging.Filter):
+    """Drops what grpc.aio says with a traceback, and any client can have it say.
+
+    About replies that did not leave: `delivery` acts on each of them. About headers that are no UTF-8: all of such a
+    header is told, and it may be a token.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the record is worth a line."""
-        return not record.getMessage().startswith("ExecuteBatchError raised in core by servicer method")
+        said = str(record.msg)
+        return not said.startswith(("ExecuteBatchError raised in core by servicer method", "Invalid encoding on"))
 
 
-_UNDELIVERED: Final = _Undelivered()
+_NOISE: Final = _Noise()
 
 
 def _quieten() -> None:
     """Keeps grpc.aio from writing a traceback whenever a client goes away."""
     # The same filter is added once, however often this runs.
-    logging.getLogger("grpc._cython.cygrpc").addFilter(_UNDELIVERED)
+    logging.getLogger("grpc._cython.cygrpc").addFilter(_NOISE)

@@ -836,6 +836,7 @@ class SessionRequest(_message.Message):
     KEEP_ALIVE_FIELD_NUMBER: _builtins.int
     PLACES_FIELD_NUMBER: _builtins.int
     ALIKE_FIELD_NUMBER: _builtins.int
+    TRACES_FIELD_NUMBER: _builtins.int
     keep_alive: _builtins.bool
     """Renews every lease of this session, each for the length of its grant."""
     @_builtins.property
@@ -878,6 +879,13 @@ class SessionRequest(_message.Message):
         after `acquires`, in this order. Only to a daemon that said so in Welcome.
         """
 
+    @_builtins.property
+    def traces(self) -> _containers.RepeatedCompositeFieldContainer[Global___TraceContext]:
+        """What acquires of this message follow from, for a daemon that traces: it says
+        so in Welcome, and leaves it unread otherwise. Acquires that are told together
+        may each follow from something else.
+        """
+
     def __init__(
         self,
         *,
@@ -891,14 +899,49 @@ class SessionRequest(_message.Message):
         keep_alive: _builtins.bool = ...,
         places: _abc.Iterable[_builtins.int] | None = ...,
         alike: _abc.Iterable[Global___SessionAcquires] | None = ...,
+        traces: _abc.Iterable[Global___TraceContext] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["hello", b"hello"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acquires", b"acquires", "adopts", b"adopts", "alike", b"alike", "cancels", b"cancels", "detaches", b"detaches", "hello", b"hello", "keep_alive", b"keep_alive", "outcomes", b"outcomes", "places", b"places", "releases", b"releases"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acquires", b"acquires", "adopts", b"adopts", "alike", b"alike", "cancels", b"cancels", "detaches", b"detaches", "hello", b"hello", "keep_alive", b"keep_alive", "outcomes", b"outcomes", "places", b"places", "releases", b"releases", "traces", b"traces"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SessionRequest: _TypeAlias = SessionRequest  # noqa: Y015
+
+@_typing.final
+class TraceContext(_message.Message):
+    """What acquires follow from, as https://www.w3.org/TR/trace-context/ writes it.
+    In a call of its own an acquire has it in the metadata of the same names. What
+    is not well formed, or too long, is as if it were not there.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OPS_FIELD_NUMBER: _builtins.int
+    TRACEPARENT_FIELD_NUMBER: _builtins.int
+    TRACESTATE_FIELD_NUMBER: _builtins.int
+    traceparent: _builtins.str
+    tracestate: _builtins.str
+    """At most 512 bytes."""
+    @_builtins.property
+    def ops(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The `op` of each."""
+
+    def __init__(
+        self,
+        *,
+        ops: _abc.Iterable[_builtins.int] | None = ...,
+        traceparent: _builtins.str = ...,
+        tracestate: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ops", b"ops", "traceparent", b"traceparent", "tracestate", b"tracestate"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TraceContext: _TypeAlias = TraceContext  # noqa: Y015
 
 @_typing.final
 class Hello(_message.Message):
@@ -1213,6 +1256,7 @@ class Welcome(_message.Message):
     RESTART_GRACE_FIELD_NUMBER: _builtins.int
     PROCESS_FIELD_NUMBER: _builtins.int
     ALIKE_FIELD_NUMBER: _builtins.int
+    TRACES_FIELD_NUMBER: _builtins.int
     session: _builtins.str
     """What to resume. Unguessable."""
     resumed: _builtins.bool
@@ -1222,6 +1266,8 @@ class Welcome(_message.Message):
     version: _builtins.str
     alike: _builtins.bool
     """The daemon reads SessionRequest.alike."""
+    traces: _builtins.bool
+    """The daemon traces, and reads SessionRequest.traces."""
     @_builtins.property
     def keep_alive(self) -> _duration_pb2.Duration:
         """How often a session without short leases should say keep_alive. A third of
@@ -1260,10 +1306,11 @@ class Welcome(_message.Message):
         restart_grace: _duration_pb2.Duration | None = ...,
         process: Global___Process | None = ...,
         alike: _builtins.bool = ...,
+        traces: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["keep_alive", b"keep_alive", "limits", b"limits", "on_disconnect", b"on_disconnect", "process", b"process", "restart_grace", b"restart_grace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alike", b"alike", "keep_alive", b"keep_alive", "limits", b"limits", "on_disconnect", b"on_disconnect", "process", b"process", "restart_grace", b"restart_grace", "resumed", b"resumed", "session", b"session", "start", b"start", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alike", b"alike", "keep_alive", b"keep_alive", "limits", b"limits", "on_disconnect", b"on_disconnect", "process", b"process", "restart_grace", b"restart_grace", "resumed", b"resumed", "session", b"session", "start", b"start", "traces", b"traces", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

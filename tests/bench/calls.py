@@ -13,6 +13,7 @@ does the same work of its own between the calls there.
 """
 
 import asyncio
+import os
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,7 @@ from typing import Final
 
 from grpc import aio
 
+from governor import grpc_core
 from governor.v1 import governor_pb2 as pb
 from governor.v1.governor_pb2_grpc import GovernorStub
 from tests.bench import load, wire
@@ -92,7 +94,11 @@ class Echo:
 
     def __init__(self) -> None:
         command = [sys.executable, "-m", "tests.bench.echo"]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+        environ = dict(os.environ)
+        grpc_core.tell(environ)
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environ
+        )
         assert self._process.stdout is not None
         self.pid = self._process.pid
         self.port = int(self._process.stdout.readline())

@@ -164,7 +164,8 @@ def _literal(name: str, value: str) -> bytes:
 
 
 def _text(text: str) -> bytes:
-    raw = text.encode()
+    # What is no UTF-8 is written as half surrogates, as Python has it.
+    raw = text.encode("utf-8", "surrogateescape")
     return bytes(_prefixed(len(raw))) + raw
 
 

@@ -7,7 +7,6 @@ import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
-import grpc
 from google.protobuf.message import DecodeError, Message
 
 from governor import __version__
@@ -22,6 +21,7 @@ from governor.rpc.admin.orders import Orders, on_record
 from governor.rpc.admin.planned import Planned
 from governor.rpc.admin.rights import refusal_of
 from governor.rpc.admin.where import Gate, anybody, elsewhere, unix_only
+from governor.rpc.arrivals import Methods, methods_of
 from governor.rpc.calls import Answer, Context, Method, Telling, Tellings, unary
 from governor.rpc.fields import MAX_NAME_BYTES, MAX_TEXT_BYTES, Malformed, bounded
 from governor.rpc.guard import Guard
@@ -68,7 +68,7 @@ class AdminService:
         self._tellings.stop()
         self._reading.stop()
 
-    def handlers(self, gate: Gate) -> grpc.GenericRpcHandler:
+    def handlers(self, gate: Gate) -> Methods:
         """What a server is given; ``gate`` says who may call there."""
         orders, lists = self._orders, self._lists
         methods: dict[str, Method] = {
@@ -107,7 +107,7 @@ class AdminService:
         # It is told of the end, and ends then.
         watch = self._tellings.handler("Watch", self._let_in_to("Watch", self._desk.watch, gate), cut=False)
         calls = {name: unary(name, self._let_in(name, method, gate), self._reading) for name, method in methods.items()}
-        return grpc.method_handlers_generic_handler(ADMIN, {**calls, **streams, "Watch": watch})
+        return methods_of(ADMIN, {**calls, **streams, "Watch": watch})
 
     def _let_in(self, name: str, method: Method, gate: Gate) -> Method:
         async def call(raw: bytes, context: Context) -> Answer:

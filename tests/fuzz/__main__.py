@@ -1,0 +1,56 @@
+"""`python -m tests.fuzz`: random input for all that strangers can reach; exit code 1 if anything is wrong.
+
+The seed of each campaign is printed, and each batch of it follows from the seed and the number of the batch: what was
+wrong with one is kept in ``build/fuzz``, with both, and is sent again by ``--seed SEED --first NUMBER --messages 1``.
+"""
+
+import argparse
+import os
+import random
+import sys
+import time
+
+from tests.fuzz.campaign import run
+
+# So many are sent to one daemon.
+_MESSAGES = 100_000
+
+
+def main() -> int:
+    """Campaign after campaign; a line of each."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("--messages", type=int, default=1_000_000, help="over gRPC, in all (%(default)d)")
+    parser.add_argument("--seed", type=int, help="of the first campaign (chance)")
+    parser.add_argument("--first", type=int, default=0, help="the first batch")
+    parser.add_argument("--each", type=int, default=_MESSAGES, help="messages to one daemon (%(default)d)")
+    parser.add_argument("--only", choices=["open", "guarded"])
+    arguments = parser.parse_args()
+    seed = arguments.seed if arguments.seed is not None else random.randrange(1, 10**6)
+    wrong = sent = number = 0
+    while sent < arguments.messages:
+        guarded = bool(number % 2) if arguments.only is None else arguments.only == "guarded"
+        began = time.monotonic()
+        outcome = run(
+            seed + number, min(arguments.each, arguments.messages - sent), guarded=guarded, first=arguments.first
+        )
+        print(
+            f"{'guarded' if guarded else 'open'}: seed {seed + number}, {outcome.messages:,} messages in "
+            f"{outcome.calls:,} calls over {outcome.connections} connections in {time.monotonic() - began:.0f} s, "
+            f"{outcome.pairs:,} pairs beside them, {outcome.warm:.0f} then {outcome.resident:.0f} MiB, "
+            f"statuses {dict(sorted(outcome.statuses.items()))}: "
+            f"{f'{len(outcome.problems)} WRONG' if outcome.problems else 'nothing wrong'}",
+            flush=True,
+        )
+        for problem in outcome.problems[:3]:
+            print(f"  {problem[:600]}")
+        if outcome.kept is not None:
+            print(f"  kept in {os.path.relpath(outcome.kept)}", flush=True)
+        wrong += bool(outcome.problems)
+        sent += max(1, outcome.messages)
+        number += 1
+    print(f"messages: {sent:,}; campaigns with something wrong: {wrong}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
