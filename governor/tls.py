@@ -20,3 +20,7 @@ class Tls:
     cert: Path
     key: Path
     client_ca: Path | None = None
+
+    def __str__(self) -> str:
+        asked = "" if self.client_ca is None else f" client_ca {self.client_ca}"
+        return f"cert {self.cert} key {self.key}{asked}"

@@ -29,6 +29,7 @@ from governor.core.resource import ResourceSpec
 from governor.core.types import Nanos
 from governor.durability import Durability, OnStoreError
 from governor.tls import Tls
+from governor.tracing import Tracing, by_environment, disabled, hindrance
 
 # What is served when no file is named.
 DEFAULT: Final = Path(__file__).parents[1] / "default.yaml"
@@ -57,6 +58,7 @@ class Config:
     restart_grace: Nanos
     on_store_error: OnStoreError
     audit: Auditing | None
+    tracing: Tracing | None
     watch: bool
     max_client_series: int
     resources: tuple[ResourceSpec, ...]
@@ -109,6 +111,7 @@ def parse(
     problems = Problems(source)
     variables = Variables(environ, only)
     file = _file(data, folder, variables, problems)
+    tracing, unheard = (None, ()) if file is None else _tracing(file, environ, problems)
     if file is None or problems:
         raise problems.error()
     resources = tuple(file.defaults.resource(name, own, own.limit()) for name, own in file.resources())
@@ -125,14 +128,29 @@ def parse(
         restart_grace=file.restart_grace,
         on_store_error=file.on_store_error,
         audit=None if file.audit is None else file.audit.auditing(),
+        tracing=tracing,
         watch=file.watch,
         max_client_series=file.max_client_series,
         resources=resources,
         source=source,
         hash=fingerprint(data),
         variables=frozenset(variables.used),
-        warnings=tuple(_all_warnings(file)),
+        warnings=(*_all_warnings(file), *unheard),
     )
+
+
+def _tracing(file: File, environ: Mapping[str, str], problems: Problems) -> tuple[Tracing | None, tuple[str, ...]]:
+    """What is to be traced, and what to warn of; what the file itself asks for, and cannot be, is a problem."""
+    said = "tracing" in file.model_fields_set
+    asked = by_environment(environ) if not said else None if file.tracing is None else file.tracing.tracing()
+    if asked is None or disabled(environ):
+        return None, ()
+    if why := hindrance(environ):
+        if said:
+            problems.add(None, ("tracing",), why)
+            return None, ()
+        return None, (f"nothing is traced, though OTEL_TRACES_EXPORTER asks for it: {why}",)
+    return asked, ()
 
 
 _WHY: Final[dict[type[OSError], str]] = {

@@ -23,6 +23,7 @@ from governor.config.pools import SIZE, Pool
 from governor.config.problems import path
 from governor.config.resources import RateLimit, Resource, Semaphore
 from governor.config.terms import Defaults
+from governor.config.traces import TRACES_OR_OFF, Traces
 from governor.config.values import LENGTH_OR_ZERO, NAMES, PATH, TRUE_OR_FALSE, Name, one_of, whole
 from governor.core.types import SECOND, Nanos
 from governor.durability import Durability, OnStoreError
@@ -168,6 +169,15 @@ class File(Declared):
             description="The audit trail: a file that says who held what, and what operators did. Without this key "
             "there is none.",
             examples=["/var/log/governor/audit.jsonl", "off"],
+        ),
+    ] = None
+    tracing: Annotated[
+        Traces | None,
+        TRACES_OR_OFF,
+        Field(
+            description="Spans of asks and holds, for OpenTelemetry; needs the extra otel. Without this key there are "
+            "none, unless OTEL_TRACES_EXPORTER is otlp.",
+            examples=["http://127.0.0.1:4317", "on", "off", {"endpoint": "http://127.0.0.1:4317", "ratio": 0.05}],
         ),
     ] = None
     watch: Annotated[

@@ -16,6 +16,7 @@ from governor.config.load import Config
 from governor.config.pages import Http
 from governor.config.units import format_duration, format_size
 from governor.tls import Tls
+from governor.tracing import Tracing
 
 # Everything else that is not about resources holds from the start to the end of a daemon.
 AT_ONCE: Final = frozenset({"clients", "drain_timeout", "watch", "max_client_series"})
@@ -57,13 +58,12 @@ def _text(name: str, value: object) -> str:
             return ", ".join([_text(name, each) for each in value])
         case UnixAddress():
             return _socket(value)
-        case TcpAddress() | Http() | Path() | StrEnum():
+        case TcpAddress() | Http() | Tls() | Path() | StrEnum():
             return str(value)
-        case Tls():
-            asked = "" if value.client_ca is None else f" client_ca {value.client_ca}"
-            return f"cert {value.cert} key {value.key}{asked}"
         case Auditing():
             return _audit(value)
+        case Tracing():
+            return _tracing(value)
         case Client():
             return _client(value)
         case _:
@@ -73,6 +73,17 @@ def _text(name: str, value: object) -> str:
 def _audit(asked: Auditing) -> str:
     size = "unlimited" if asked.max_size is None else format_size(asked.max_size)
     return f"{asked.file} policy {asked.policy} events {asked.events} max_size {size} keep {asked.keep}"
+
+
+def _tracing(asked: Tracing) -> str:
+    told = [asked.endpoint or "on"]
+    if asked.ratio is not None:
+        told.append(f"ratio {asked.ratio:g}")
+    if asked.service_name:
+        told.append(f"service_name {asked.service_name}")
+    if asked.timeout is not None:
+        told.append(f"timeout {format_duration(asked.timeout)}")
+    return " ".join(told)
 
 
 def _client(client: Client) -> str:

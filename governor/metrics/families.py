@@ -267,6 +267,19 @@ CALLERS_REFUSED: Final = Family(
     "Calls and asks that their caller may not make, where the config has clients, by reason: unauthenticated, "
     "permission_denied, or client_limit (more, or more often, than it may).",
 )
+SPANS_EXPORTED: Final = Family(
+    "governor_spans_exported_total",
+    "counter",
+    (),
+    "Spans that the collector has taken, where the daemon traces.",
+)
+SPANS_DROPPED: Final = Family(
+    "governor_spans_dropped_total",
+    "counter",
+    ("reason",),
+    "Spans that were not exported, by reason: queue_full (more came than go out), refused (the collector did not take "
+    "them, or is away), ending (the daemon ended first), or too_many_holds (as many are traced as may be).",
+)
 
 # Every family of the daemon's own.
 ALL: Final = tuple(value for value in dict(globals()).values() if isinstance(value, Family))

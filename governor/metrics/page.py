@@ -37,6 +37,7 @@ _OUTCOMES: Final = (
 )
 _ENDS: Final = (EndReason.RELEASED, EndReason.EXPIRED, EndReason.DISCONNECTED)
 _CALLERS: Final = (Reason.UNAUTHENTICATED, Reason.PERMISSION_DENIED, Reason.CLIENT_LIMIT)
+_SPANS: Final = ("queue_full", "refused", "ending", "too_many_holds")
 _STRAYS: Final = (Reason.UNKNOWN_RESOURCE.value, Reason.MALFORMED.value)
 _RELEASES: Final = (LeaseState.RELEASED, LeaseState.ENDED, LeaseState.UNKNOWN)
 _RENEWALS: Final = (LeaseState.RENEWED, LeaseState.ENDED, LeaseState.UNKNOWN, LeaseState.REFUSED)
@@ -74,6 +75,8 @@ class DaemonFacts:
     audit_write_errors: int
     callers_refused: Mapping[str, int]
     certificate: CertificateFacts
+    spans_exported: int
+    spans_dropped: Mapping[str, int]
 
 
 @dataclass(slots=True, frozen=True)
@@ -161,12 +164,14 @@ def _about_the_daemon(facts: Facts, pen: Pen[AnyStr]) -> Iterator[AnyStr]:
         (families.CERTIFICATE_IN_ORDER, None if span is None else int(daemon.certificate.in_order)),
         (families.CERTIFICATE_NOT_BEFORE, None if span is None else span[0]),
         (families.CERTIFICATE_NOT_AFTER, None if span is None else span[1]),
+        (families.SPANS_EXPORTED, daemon.spans_exported),
     )
     nothing = pen.none()
     for family, value in values:
         yield from pen.family(family, [] if value is None else [(nothing, value)])
     tallies = facts.tallies
     yield from _by(pen, "reason", families.CALLERS_REFUSED, _CALLERS, [(nothing, daemon.callers_refused)])
+    yield from _by(pen, "reason", families.SPANS_DROPPED, _SPANS, [(nothing, daemon.spans_dropped)])
     yield from _by(pen, "outcome", families.STRAY_ACQUIRES, _STRAYS, [(nothing, tallies.strays)])
     yield from _by(pen, "outcome", families.LEASE_RELEASES, _RELEASES, [(nothing, tallies.releases)])
     yield from _by(pen, "outcome", families.LEASE_RENEWALS, _RENEWALS, [(nothing, tallies.renewals)])

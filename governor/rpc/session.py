@@ -144,6 +144,7 @@ class SessionService:
             version=__version__,
             limits=pb.SessionLimits(message_bytes=MESSAGE_BYTES, waiting=MAX_WAITING, unread=outbox.MAX_UNREAD),
             alike=True,
+            traces=self._driver.follower is not None,
         )
         translate.fill_duration(welcome.keep_alive, KEEP_ALIVE)
         translate.fill_duration(welcome.on_disconnect, USUAL_GRACE)

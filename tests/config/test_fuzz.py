@@ -43,6 +43,7 @@ FULL: dict[str, Json] = {
     "restart_grace": "1s",
     "on_store_error": "continue",
     "audit": {"file": "audit.jsonl", "policy": "block", "events": "all", "max_size": "1GiB", "keep": 3},
+    "tracing": {"endpoint": "http://otel:4317", "ratio": 0.5, "service_name": "permits", "timeout": "3s"},
     "watch": False,
     "max_client_series": 10,
     "defaults": {"lease": "1m", "max_lease": "1h", "on_disconnect": "2s", "max_wait": "30s", "max_waiters": 10},

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from governor.core.types import MILLISECOND, SECOND
 from governor.durability import Durability, OnStoreError
 from governor.tls import Tls
 from governor.token import digest
+from governor.tracing import Tracing
 from tests.config.reading import ENVIRON, complaints, config
 
 EXAMPLES = Path(__file__).parents[2] / "config" / "examples"
@@ -54,6 +56,7 @@ def test_what_a_file_does_not_say_has_a_default() -> None:
     assert read.restart_grace == 5 * SECOND
     assert read.on_store_error is OnStoreError.REFUSE
     assert read.audit is None
+    assert read.tracing is None
     assert read.clients is None
     assert read.watch
     assert read.max_client_series == 100
@@ -89,6 +92,73 @@ def test_what_survives_is_said_in_words() -> None:
 def test_the_audit_trail_is_a_path_or_all_of_it(text: str, audit: Auditing | None) -> None:
     """Or none; a relative path starts from the folder of the file."""
     assert config(f"audit: {text}").audit == audit
+
+
+@pytest.mark.parametrize(
+    ("text", "tracing"),
+    [
+        ("off", None),
+        ("on", Tracing()),
+        ("{}", Tracing()),
+        ("http://otel:4318", Tracing("http://otel:4318")),
+        ("https://otel", Tracing("https://otel:4317")),
+        ("http://[::1]:4317/", Tracing("http://[::1]:4317/")),
+        ("{endpoint: 'http://otel', ratio: 0.05}", Tracing("http://otel:4317", 0.05)),
+        ("{ratio: 1, service_name: permits, timeout: 3s}", Tracing("", 1.0, "permits", 3 * SECOND)),
+        ("{ratio: 0}", Tracing(ratio=0.0)),
+    ],
+)
+def test_where_spans_are_sent_is_a_url_or_all_of_it(text: str, tracing: Tracing | None) -> None:
+    """Or a word, which leaves all of it to the environment."""
+    assert config(f"tracing: {text}").tracing == tracing
+
+
+@pytest.mark.parametrize(
+    ("text", "environ", "tracing"),
+    [
+        ("{}", {}, None),
+        ("{}", {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://otel"}, None),
+        ("{}", {"OTEL_TRACES_EXPORTER": "none"}, None),
+        ("{}", {"OTEL_TRACES_EXPORTER": "otlp"}, Tracing()),
+        ("{}", {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_SDK_DISABLED": "True"}, None),
+        ("tracing: off", {"OTEL_TRACES_EXPORTER": "otlp"}, None),
+        ("tracing: on", {"OTEL_SDK_DISABLED": "true"}, None),
+        ("tracing: on", {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, Tracing()),
+        (
+            "tracing: on",
+            {"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc"},
+            Tracing(),
+        ),
+    ],
+)
+def test_the_variables_of_opentelemetry_count(text: str, environ: dict[str, str], tracing: Tracing | None) -> None:
+    """One switches it on where the file says nothing, one switches it off whatever the file says."""
+    read = config(text, environ)
+
+    assert read.tracing == tracing
+    assert read.warnings == ()
+
+
+def test_a_protocol_that_is_not_spoken_is_refused_where_the_file_asks_for_it() -> None:
+    """And warned of where only the environment does: then nothing is traced."""
+    environ = {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}
+    why = "spans are exported by grpc alone: set OTEL_EXPORTER_OTLP_PROTOCOL to grpc, or not at all"
+    with pytest.raises(ConfigError, match=f"tracing: {why}"):
+        config("tracing: on", environ)
+    read = config("{}", environ)
+
+    assert read.tracing is None
+    assert read.warnings == (f"nothing is traced, though OTEL_TRACES_EXPORTER asks for it: {why}",)
+
+
+def test_who_wants_traces_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where OpenTelemetry is not."""
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
+    with pytest.raises(ConfigError, match=r"tracing: OpenTelemetry is not installed: .*governord\[daemon,otel\]"):
+        config("tracing: http://127.0.0.1:4317")
+    (warning,) = config("{}", {"OTEL_TRACES_EXPORTER": "otlp"}).warnings
+
+    assert "governord[daemon,otel]" in warning
 
 
 @pytest.mark.parametrize(("word", "watched"), [("true", True), ("false", False), ("'false'", False)])

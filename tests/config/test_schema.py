@@ -62,6 +62,12 @@ def test_every_example_passes(path: Path) -> None:
         "audit: /var/log/governor/audit.jsonl",
         "audit: {file: a, policy: block, events: all, max_size: 100MiB, keep: 5}",
         "audit: {file: a, max_size: unlimited}",
+        "tracing: off",
+        "tracing: on",
+        "tracing: {}",
+        "tracing: http://127.0.0.1:4317",
+        "tracing: {endpoint: 'https://otel.example', ratio: 0.05, service_name: permits, timeout: 3s}",
+        "tracing: {ratio: 1}",
         "durability: power\nrestart_grace: 0\non_store_error: continue\nwatch: false",
     ],
 )
@@ -136,6 +142,10 @@ def test_what_is_legal_passes(text: str) -> None:
         ("audit: {policy: drop}", "$.audit"),
         ("audit: {file: a, events: leases and asks}", "$.audit"),
         ("audit: {file: a, max_size: 100M}", "$.audit"),
+        ("tracing: 127.0.0.1:4317", "$.tracing"),
+        ("tracing: true", "$.tracing"),
+        ("tracing: {ratio: 2}", "$.tracing"),
+        ("tracing: {endpoint: 'http://otel/v1/traces'}", "$.tracing"),
         ("max_client_series: unlimited", "$.max_client_series"),
     ],
 )

@@ -65,7 +65,7 @@ def starting(folder: Path) -> Iterator[Start]:
     ) -> Daemon:
         config = config or folder / "governor.yaml"
         config.write_text(head.format(folder=folder, drain=drain) + yaml, encoding="utf-8")
-        daemon = Daemon(config, folder / "state", command=command)
+        daemon = Daemon(config, folder / "state", command=command, forked=True)
         daemons.append(daemon)
         daemon.wait_until_it_serves()
         return daemon

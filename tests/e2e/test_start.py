@@ -151,10 +151,10 @@ class TestTheMachine:
 
     def test_a_missing_folder(self, folder: Path) -> None:
         """Which one, and of what."""
-        line = refused(config(folder, listen=f"unix:{folder}/missing/g.sock"), folder / "state")
+        line = refused(config(folder, listen=f"unix:{folder}/a/missing/g.sock"), folder / "state")
 
         assert line == (
-            f"governor: unix:{folder}/missing/g.sock: the folder {folder}/missing does not exist; create it, or "
+            f"governor: unix:{folder}/a/missing/g.sock: the folder {folder}/a/missing does not exist; create it, or "
             "correct the path"
         )
 
