@@ -145,14 +145,13 @@ class Daemon:
                 self._watcher = Watcher(self._path, LoopClock(), lambda: reloader.seen, changed)
                 stack.callback(self._watcher.close)
                 reloader.observers.append(self._watch)
-            http = ""
-            if config.http is not None:
-                sight = operators.sight(
-                    driver, self._journal, self._reloader, sessions=lambda: self._sessions, not_ready=self._not_ready
-                )
-                pages = await governor.http.serve(config.http, governor.http.Pages(metrics, self._not_ready, sight))
-                stack.push_async_callback(pages.stop)
-                http = f"http://{config.http.host}:{pages.port}"
+            guard = operators.guard(driver, metrics, self._reloader)
+            certificates = operators.certificates(config, metrics)
+            sight = operators.sight(
+                driver, self._journal, self._reloader, sessions=lambda: self._sessions, not_ready=self._not_ready
+            )
+            pages = governor.http.Pages(metrics, self._not_ready, sight)
+            http = await operators.show(stack, config, pages, guard, certificates)
             desk = operators.desk(
                 driver,
                 self._journal,
@@ -163,9 +162,14 @@ class Daemon:
                 http=http,
                 audit_problem=lambda: None if self._audit is None else self._audit.hindrance,
             )
-            guard = operators.guard(driver, metrics, self._reloader)
             server = await governor.rpc.serve(
-                driver, LoopClock(), config.listen, restart_grace=_promised(config), desk=desk, guard=guard
+                driver,
+                LoopClock(),
+                config.listen,
+                restart_grace=_promised(config),
+                desk=desk,
+                guard=guard,
+                certificates=certificates,
             )
             stack.push_async_callback(server.stop, _GRPC_GRACE_S)
             self._sessions = server.sessions
@@ -175,9 +179,9 @@ class Daemon:
             fence.retire()
             driver.observers.append(self._watch_ids)
             announcing.serving(config, self._state, server, http)
-            self._announce_restart(restarted)
+            orders = self._announce_restart(restarted)
             self._begin_to_serve(server)
-            announcing.started(chronicle, restarted)
+            announcing.started(chronicle, restarted, orders)
             garbage.settle()
             await self._stop.wait()
             self._ready = False
@@ -206,6 +210,7 @@ class Daemon:
         lines = Lines(LoopClock(), chronicle.act)
         chronicle.act_listeners.append(lines.acted)
         self._driver.observers.append(lines.observe)
+        self._driver.broken_observers.append(lines.broken)
         return lines
 
     def _begin_audit(self, chronicle: Chronicle) -> None:
@@ -249,11 +254,14 @@ class Daemon:
             self._remembered = stored.written
         return driver, restarted
 
-    def _announce_restart(self, restarted: Restarted) -> None:
+    def _announce_restart(self, restarted: Restarted) -> str:
+        """Which orders are in force."""
+        orders = announcing.orders(self._driver)
         if self._remembered:
-            announcing.remembered(self._remembered, restarted)
+            announcing.remembered(self._remembered, restarted, orders)
             if restarted.kept:
                 self._reloader.refused_at_start(restarted.kept)
+        return orders
 
     def _store_changed(self) -> None:
         self._metrics.store_writable(not self._journal.broken)

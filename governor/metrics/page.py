@@ -53,6 +53,17 @@ class ConfigFacts:
 
 
 @dataclass(slots=True, frozen=True)
+class CertificateFacts:
+    """From when and until when the certificate counts that is shown, in seconds of Unix time; None without TLS.
+
+    ``in_order``: whether its files were when they were last read.
+    """
+
+    span: tuple[float, float] | None = None
+    in_order: bool = True
+
+
+@dataclass(slots=True, frozen=True)
 class DaemonFacts:
     """What has happened to the daemon itself: how long it was frozen, how its writing went."""
 
@@ -63,6 +74,7 @@ class DaemonFacts:
     audit_dropped: int
     audit_write_errors: int
     callers_refused: Mapping[str, int]
+    certificate: CertificateFacts
     spans_exported: int
     spans_dropped: Mapping[str, int]
 
@@ -132,6 +144,7 @@ def written(facts: Facts, pen: Pen[AnyStr]) -> Iterator[AnyStr]:
 def _about_the_daemon(facts: Facts, pen: Pen[AnyStr]) -> Iterator[AnyStr]:
     config, daemon = facts.config, facts.daemon
     hashes = [(pen.labels(hash=config.hash), 1)] if config.hash else []
+    span = daemon.certificate.span
     yield from pen.family(families.BUILD_INFO, [(pen.labels(version=facts.version), 1)])
     yield from pen.family(families.CONFIG_INFO, hashes)
     values: tuple[tuple[Family, float | Histogram | None], ...] = (
@@ -148,6 +161,9 @@ def _about_the_daemon(facts: Facts, pen: Pen[AnyStr]) -> Iterator[AnyStr]:
         (families.AUDIT_DROPPED, daemon.audit_dropped),
         (families.AUDIT_WRITE_ERRORS, daemon.audit_write_errors),
         (families.STORE_WRITE, daemon.writes),
+        (families.CERTIFICATE_IN_ORDER, None if span is None else int(daemon.certificate.in_order)),
+        (families.CERTIFICATE_NOT_BEFORE, None if span is None else span[0]),
+        (families.CERTIFICATE_NOT_AFTER, None if span is None else span[1]),
         (families.SPANS_EXPORTED, daemon.spans_exported),
     )
     nothing = pen.none()
