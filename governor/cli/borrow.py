@@ -27,7 +27,8 @@ def client(where: Where, name: str, *, patient: bool = False) -> "Client":
     logger.propagate = False
     made = Client(str(where.address), name=name, unavailable="wait" if patient else "raise")
     # Whoever runs this within a trace finds its permits there; what a command is started with it hands on as it is.
-    made._settings.trace = of_environment(os.environ)  # noqa: SLF001
+    if (within := of_environment(os.environ)) is not None:
+        made._settings.trace = within  # noqa: SLF001
     return made
 
 
