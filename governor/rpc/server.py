@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final, assert_never
 
 from governor.address import Address, TcpAddress, UnixAddress
+from governor.certificates import Certificates
 from governor.clock import Clock
 from governor.core.types import Nanos
 from governor.descriptors import connections_each
@@ -18,6 +19,7 @@ from governor.lock import BindError
 from governor.rpc.admin import ADMIN, INSTEAD, AdminService, Desk, Where, anybody, nobody, unix_only
 from governor.rpc.arrivals import Methods, Server
 from governor.rpc.bind import UnixSocket, bind_tcp
+from governor.rpc.certificates import credentials
 from governor.rpc.companions import Health, Reflection
 from governor.rpc.guard import Guard
 from governor.rpc.servicer import SERVICE, GovernorServicer
@@ -59,8 +61,16 @@ OPTIONS: Final[tuple[tuple[str, int], ...]] = (
 class _Place:
     """One server of gRPC, at some addresses, with its companions. ``addresses``: where, once it is bound."""
 
-    def __init__(self, listen: Sequence[Address], connections: int, health: Health, services: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        listen: Sequence[Address],
+        connections: int,
+        certificates: Certificates | None,
+        health: Health,
+        services: tuple[str, ...],
+    ) -> None:
         """``connections``: how many at each address. ``services``: those that it lists."""
+        self._certificates = certificates
         self.health = health
         self.addresses: tuple[Address, ...] = ()
         self._listen = listen
@@ -84,7 +94,8 @@ class _Place:
                     socket.bind(self._server.transport)
                     self.addresses += (address,)
                 case TcpAddress():
-                    self.addresses += (await bind_tcp(self._server.transport, address),)
+                    shown = credentials(self._certificates) if address.tls and self._certificates else None
+                    self.addresses += (await bind_tcp(self._server.transport, address, shown),)
                 case _:
                     assert_never(address)
 
@@ -163,18 +174,20 @@ async def serve(
     restart_grace: Nanos = 0,
     desk: Desk | None = None,
     guard: Guard | None = None,
+    certificates: Certificates | None = None,
 ) -> GrpcServer:
     """Binds all of ``listen``, or none and raises `BindError`; when it returns, clients can call.
 
     ``restart_grace``: what sessions are promised should this process die; 0 is nothing. ``desk``: for operators; with
-    None they are not served. ``guard``: asked before every call; None lets everybody through.
+    None they are not served. ``guard``: asked before every call; None lets everybody through. ``certificates``: for the
+    addresses where TLS is spoken.
     """
     _quieten()
     guard = guard or Guard(driver)
     sessions = SessionService(driver, guard, restart_grace)
     governor = GovernorServicer(driver, clock, sessions, guard, None if desk is None else desk.config)
     if desk is None:
-        main = _Place(listen, _connections_each(listen), Health((SERVICE,)), (SERVICE,))
+        main = _Place(listen, _connections_each(listen), certificates, Health((SERVICE,)), (SERVICE,))
         main.add(governor.handlers())
         await _open(main)
         return GrpcServer([main], sessions, None)
@@ -182,12 +195,12 @@ async def serve(
     admin = AdminService(driver, clock, sessions, desk, guard)
     shared, connections = where == Where(), _connections_each((*listen, *where.own))
     steady = (ADMIN,) if shared else ()
-    main = _Place(listen, connections, Health((SERVICE,), steady), (SERVICE, *steady))
+    main = _Place(listen, connections, certificates, Health((SERVICE,), steady), (SERVICE, *steady))
     main.add(governor.handlers(), admin.handlers(unix_only if shared else nobody))
     places = [main]
     # Before anybody can ask where they are.
     if where.own:
-        apart = _Place(where.own, connections, Health((), (ADMIN,)), (ADMIN,))
+        apart = _Place(where.own, connections, certificates, Health((), (ADMIN,)), (ADMIN,))
         apart.add(admin.handlers(anybody))
         try:
             await _open(apart)
