@@ -21,6 +21,7 @@ import governor.http
 import governor.rpc
 from governor import __version__, announcing, descriptors, garbage, logs, operators, signals
 from governor.audit import Audit, AuditFileError
+from governor.bounds import Bound
 from governor.chronicle import Chronicle, What
 from governor.clock import LoopClock, unix_nanos
 from governor.config import DEFAULT, Config, ConfigError, Reloaded, load
@@ -146,7 +147,12 @@ class Daemon:
                 sight = operators.sight(
                     driver, self._journal, self._reloader, sessions=lambda: self._sessions, not_ready=self._not_ready
                 )
-                pages = await governor.http.serve(config.http, governor.http.Pages(metrics, self._not_ready, sight))
+                pages = await governor.http.serve(
+                    config.http,
+                    governor.http.Pages(metrics, self._not_ready, sight),
+                    config.bounds.http_connections,
+                    partial(metrics.bound_reached, Bound.HTTP_CONNECTIONS),
+                )
                 stack.push_async_callback(pages.stop)
                 http = f"http://{config.http.host}:{pages.port}"
             desk = operators.desk(
@@ -161,7 +167,14 @@ class Daemon:
             )
             guard = operators.guard(driver, metrics, self._reloader)
             server = await governor.rpc.serve(
-                driver, LoopClock(), config.listen, restart_grace=_promised(config), desk=desk, guard=guard
+                driver,
+                LoopClock(),
+                config.listen,
+                restart_grace=_promised(config),
+                desk=desk,
+                guard=guard,
+                bounds=config.bounds,
+                reached=metrics.bound_reached,
             )
             stack.push_async_callback(server.stop, _GRPC_GRACE_S)
             self._sessions = server.sessions

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from governor.access import Client
 from governor.address import Address, AddressError, TcpAddress, UnixAddress, check_socket_path
 from governor.auditing import Auditing
+from governor.bounds import Bounds
 from governor.config.accepts import OURS, REPORTED, Context, said
 from governor.config.document import MAX_BYTES, read
 from governor.config.models import DEFAULT_STATE, File
@@ -54,6 +55,7 @@ class Config:
     on_store_error: OnStoreError
     audit: Auditing | None
     watch: bool
+    bounds: Bounds
     max_client_series: int
     resources: tuple[ResourceSpec, ...]
     source: str
@@ -120,6 +122,7 @@ def parse(
         on_store_error=file.on_store_error,
         audit=None if file.audit is None else file.audit.auditing(),
         watch=file.watch,
+        bounds=file.bounds.bounds(),
         max_client_series=file.max_client_series,
         resources=resources,
         source=source,

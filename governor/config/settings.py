@@ -11,6 +11,7 @@ from typing import Final
 from governor.access import Client
 from governor.address import DEFAULT_MODE, TcpAddress, UnixAddress
 from governor.auditing import Auditing
+from governor.bounds import Bounds
 from governor.config.change import SettingChange
 from governor.config.load import Config
 from governor.config.units import format_duration, format_size
@@ -61,6 +62,8 @@ def _text(name: str, value: object) -> str:
             return _audit(value)
         case Client():
             return _client(value)
+        case Bounds():
+            return _bounds(value)
         case _:
             raise AssertionError(f"{name}: nobody has said how to write this")
 
@@ -68,6 +71,15 @@ def _text(name: str, value: object) -> str:
 def _audit(asked: Auditing) -> str:
     size = "unlimited" if asked.max_size is None else format_size(asked.max_size)
     return f"{asked.file} policy {asked.policy} events {asked.events} max_size {size} keep {asked.keep}"
+
+
+def _bounds(bounds: Bounds) -> str:
+    connections = "" if bounds.connections is None else f"connections {bounds.connections} "
+    return (
+        f"{connections}streams {bounds.streams} handshake {format_duration(bounds.handshake)} "
+        f"sessions {bounds.sessions} sessions_per_client {bounds.sessions_per_client} "
+        f"http_connections {bounds.http_connections}"
+    )
 
 
 def _client(client: Client) -> str:

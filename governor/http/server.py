@@ -13,7 +13,7 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Final
@@ -82,10 +82,15 @@ class HttpServer:
         await self._listener.wait_closed()
 
 
-async def serve(address: TcpAddress, pages: Pages) -> HttpServer:
-    """Returns when ``address`` is bound and requests are answered; raises `BindError`."""
+async def serve(
+    address: TcpAddress, pages: Pages, most: int = MAX_CONNECTIONS, full: Callable[[], None] = lambda: None
+) -> HttpServer:
+    """Returns when ``address`` is bound and requests are answered; raises `BindError`.
+
+    ``most``: how many connections there may be; ``full`` is called whenever one is refused for that.
+    """
     loop = asyncio.get_running_loop()
-    connections = _Connections(pages, only_local=address.is_loopback)
+    connections = _Connections(pages, most, full, only_local=address.is_loopback)
     try:
         listener = await loop.create_server(
             connections, address.host, address.port, reuse_address=True, reuse_port=False
@@ -160,7 +165,7 @@ class _Connection(web.RequestHandler):
 class _Connections(web.Server):
     """All connections, and the one handler of their requests."""
 
-    def __init__(self, pages: Pages, *, only_local: bool) -> None:
+    def __init__(self, pages: Pages, most: int, full: Callable[[], None], *, only_local: bool) -> None:
         super().__init__(
             self._handle,
             logger=_log,
@@ -173,6 +178,8 @@ class _Connections(web.Server):
             auto_decompress=False,
         )
         self._pages = pages
+        self._most = most
+        self._full = full
         self._only_local = only_local
         self.transports: dict[web.RequestHandler, asyncio.Transport] = {}
         # Those of them without a request, from the one that has been so for the longest time.
@@ -189,10 +196,11 @@ class _Connections(web.Server):
 
         Asked when a connection begins, not when it is accepted: many may be accepted before the first begins.
         """
-        if len(self.transports) < MAX_CONNECTIONS:
+        if len(self.transports) < self._most:
             return True
         handler = next(iter(self._idle), None)
         if handler is None:
+            self._full()
             return False
         del self._idle[handler]
         # Not `close`: that would wait for a client which has not read its last answer by now.

@@ -13,6 +13,7 @@ from itertools import chain
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, exposition
 from prometheus_client.openmetrics import exposition as openmetrics
 
+from governor.bounds import Bound
 from governor.clock import LoopClock
 from governor.core.effects import Effect
 from governor.core.snapshot import Snapshot
@@ -52,6 +53,7 @@ class Metrics:
         self._writable = True
         self._audit_dropped = self._audit_write_errors = 0
         self._callers_refused: Counter[str] = Counter()
+        self._bounds_reached: Counter[str] = Counter()
         self._config = ConfigFacts()
         # The process, its garbage collector and its Python, as every Prometheus client in Python shows them.
         self._process = CollectorRegistry()
@@ -103,6 +105,10 @@ class Metrics:
         """A caller may not do what it wants, or is not known."""
         self._callers_refused[reason] += 1
 
+    def bound_reached(self, bound: Bound) -> None:
+        """A client was refused or cut off for taking too much of the daemon itself."""
+        self._bounds_reached[bound] += 1
+
     def config_loaded(self, digest: str, at_unix_seconds: float) -> None:
         """The config with this hash is in force since then."""
         self._config = ConfigFacts(digest, at_unix_seconds, last_successful=True)
@@ -128,6 +134,7 @@ class Metrics:
             self._audit_dropped,
             self._audit_write_errors,
             self._callers_refused.copy(),
+            self._bounds_reached.copy(),
         )
         return Facts(snapshot, self._tallies.copy(), self._loop_lag.copy(), daemon, self._config, self._version)
 
