@@ -15,7 +15,7 @@ from typing import Final
 
 from governor.config import Reloaded
 from governor.core.effects import Effect
-from governor.core.types import Nanos
+from governor.core.types import UNSAID, Nanos, Said
 from governor.driver import Driver
 from governor.entries import Entry, What, entries
 
@@ -162,10 +162,11 @@ class Chronicle:
         return len(self._readers)
 
     def act(
-        self, what: What, resources: Collection[str] = (), detail: str = "", actor: str = "", *, client: str = ""
+        self, what: What, resources: Collection[str] = (), detail: str = "", said: Said = UNSAID, *, client: str = ""
     ) -> None:
         """Somebody has done this to the daemon, and it changed something; told by whoever carried it out."""
-        entry = Entry(self._now(), what, tuple(resources), client, detail=detail, actor=actor)
+        actor, reason = said.actor, said.reason
+        entry = Entry(self._now(), what, tuple(resources), client, reason=reason, detail=detail, actor=actor)
         self._tell((entry,))
         for listener in self.act_listeners:
             listener(entry)
@@ -174,7 +175,7 @@ class Chronicle:
         """The config was read anew, on the word of whoever asked for it; it names each resource that is another now."""
         what = What.RELOAD_REFUSED if outcome.problems else What.RELOADED
         touched = (*outcome.added, *outcome.changed, *outcome.removed)
-        self.act(what, touched, outcome.told, ", ".join(outcome.by))
+        self.act(what, touched, outcome.told, Said(", ".join(outcome.by)))
 
     async def close(self, patience: float) -> None:
         """Tell everybody that the daemon ends, and nothing after that. Readers have ``patience`` seconds to read it."""
@@ -191,10 +192,10 @@ class Chronicle:
     def _observe(self, effects: Sequence[Effect]) -> None:
         driver = self._driver
         told = list(entries(effects, at=self._now(), now=driver.stepped_at, held=driver.held))
-        if driver.actor:
+        if (said := driver.revoking) is not UNSAID:
             for entry in told:
                 if entry.what is What.REVOKED:  # whoever is granted what has come free is nobody's doing
-                    entry.actor = driver.actor
+                    entry.actor, entry.reason = said.actor, said.reason
         if told:
             self._tell(told)
 

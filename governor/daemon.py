@@ -21,7 +21,6 @@ import governor.http
 import governor.rpc
 from governor import __version__, announcing, descriptors, garbage, logs, operators, signals
 from governor.audit import Audit, AuditFileError
-from governor.bounds import Bound
 from governor.chronicle import Chronicle, What
 from governor.clock import LoopClock, unix_nanos
 from governor.config import DEFAULT, Config, ConfigError, Reloaded, load
@@ -41,6 +40,7 @@ from governor.process import boot
 from governor.reload import Reloader
 from governor.restart import Restarted, RestartError, go_on
 from governor.store import Store, StoreError
+from governor.tracing import TracingError
 from governor.watching import Watcher
 from governor.wording import are, span
 
@@ -77,6 +77,9 @@ def run(path: Path | None, state: Path | None, form: logs.LogFormat = logs.LogFo
     except ConfigError as error:
         log.say(str(error))
         return _BAD_CONFIG
+    except TracingError as error:
+        log.say(f"governor: {error}")
+        return _BAD_CONFIG
     except (AuditFileError, BindError, FenceError, StoreError) as error:
         log.say(f"governor: {error}")
         return _CANNOT_START
@@ -108,7 +111,7 @@ class Daemon:
     async def serve(self) -> None:
         """Start, serve, drain and end.
 
-        Raises AuditFileError, BindError, FenceError or StoreError when something cannot be had.
+        Raises AuditFileError, BindError, FenceError, StoreError or TracingError when something cannot be had.
         """
         asyncio.get_running_loop().set_exception_handler(Faults())
         descriptors.raise_limit()
@@ -127,7 +130,7 @@ class Daemon:
             with garbage.kept():
                 driver, restarted = self._resume(store, fence.reserved)
             stack.callback(driver.close)
-            chronicle, metrics = Chronicle(driver, unix_nanos), self._begin_to_count(driver)
+            chronicle, metrics = Chronicle(driver, unix_nanos), self._begin_to_count(driver, stack)
             stack.callback(self._begin_to_tell(chronicle).close)
             # Whatever cannot be had from here on: what the folder is locked for has ended before the lock has.
             stack.push_async_callback(self._put_down)
@@ -142,19 +145,13 @@ class Daemon:
                 self._watcher = Watcher(self._path, LoopClock(), lambda: reloader.seen, changed)
                 stack.callback(self._watcher.close)
                 reloader.observers.append(self._watch)
-            http = ""
-            if config.http is not None:
-                sight = operators.sight(
-                    driver, self._journal, self._reloader, sessions=lambda: self._sessions, not_ready=self._not_ready
-                )
-                pages = await governor.http.serve(
-                    config.http,
-                    governor.http.Pages(metrics, self._not_ready, sight),
-                    config.bounds.http_connections,
-                    partial(metrics.bound_reached, Bound.HTTP_CONNECTIONS),
-                )
-                stack.push_async_callback(pages.stop)
-                http = f"http://{config.http.host}:{pages.port}"
+            guard = operators.guard(driver, metrics, self._reloader)
+            certificates = operators.certificates(config, metrics)
+            sight = operators.sight(
+                driver, self._journal, self._reloader, sessions=lambda: self._sessions, not_ready=self._not_ready
+            )
+            pages = governor.http.Pages(metrics, self._not_ready, sight)
+            http = await operators.show(stack, config, pages, guard, certificates, metrics.bound_reached)
             desk = operators.desk(
                 driver,
                 self._journal,
@@ -165,7 +162,6 @@ class Daemon:
                 http=http,
                 audit_problem=lambda: None if self._audit is None else self._audit.hindrance,
             )
-            guard = operators.guard(driver, metrics, self._reloader)
             server = await governor.rpc.serve(
                 driver,
                 LoopClock(),
@@ -175,6 +171,7 @@ class Daemon:
                 guard=guard,
                 bounds=config.bounds,
                 reached=metrics.bound_reached,
+                certificates=certificates,
             )
             stack.push_async_callback(server.stop, _GRPC_GRACE_S)
             self._sessions = server.sessions
@@ -184,9 +181,9 @@ class Daemon:
             fence.retire()
             driver.observers.append(self._watch_ids)
             announcing.serving(config, self._state, server, http)
-            self._announce_restart(restarted)
+            orders = self._announce_restart(restarted)
             self._begin_to_serve(server)
-            announcing.started(chronicle, restarted)
+            announcing.started(chronicle, restarted, orders)
             garbage.settle()
             await self._stop.wait()
             self._ready = False
@@ -197,19 +194,25 @@ class Daemon:
             chronicle.act(What.DRAINING)
             await self._drain()
 
-    def _begin_to_count(self, driver: Driver) -> Metrics:
+    def _begin_to_count(self, driver: Driver, stack: contextlib.AsyncExitStack) -> Metrics:
         self._metrics = metrics = Metrics(driver.snapshot, version=__version__)
         metrics.restored(driver.client_of(lease) or "" for lease in driver.lease_ids())
         driver.observers.append(metrics.observe)
         driver.lag_observers.append(metrics.loop_lag)
         driver.freeze_observers.append(metrics.frozen)
         self._journal.written, self._journal.failed = metrics.store_written, metrics.store_failed
+        if (asked := self._config.tracing) is not None:
+            # Behind the metrics, which count what its spans are examples of. Only who traces pays for loading it.
+            from governor import trace  # noqa: PLC0415
+
+            stack.push_async_callback(trace.begin(asked, driver, metrics, governor.rpc.code_of).close)
         return metrics
 
     def _begin_to_tell(self, chronicle: Chronicle) -> Lines:
         lines = Lines(LoopClock(), chronicle.act)
         chronicle.act_listeners.append(lines.acted)
         self._driver.observers.append(lines.observe)
+        self._driver.broken_observers.append(lines.broken)
         return lines
 
     def _begin_audit(self, chronicle: Chronicle) -> None:
@@ -253,11 +256,14 @@ class Daemon:
             self._remembered = stored.written
         return driver, restarted
 
-    def _announce_restart(self, restarted: Restarted) -> None:
+    def _announce_restart(self, restarted: Restarted) -> str:
+        """Which orders are in force."""
+        orders = announcing.orders(self._driver)
         if self._remembered:
-            announcing.remembered(self._remembered, restarted)
+            announcing.remembered(self._remembered, restarted, orders)
             if restarted.kept:
                 self._reloader.refused_at_start(restarted.kept)
+        return orders
 
     def _store_changed(self) -> None:
         self._metrics.store_writable(not self._journal.broken)

@@ -51,27 +51,34 @@ from governor.core.events import (
 )
 from governor.core.limit import LimitSpec
 from governor.core.resource import Remembered, ResourceSpec
-from governor.core.types import Claim, LeaseId, Nanos, Outcome, Standing, TicketId
+from governor.core.types import UNSAID, Claim, LeaseId, Nanos, Outcome, Said, Standing, TicketId
 from governor.steps import Answer, Steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from governor.core.snapshot import Held, Past
+    from governor.core.snapshot import Held, MemberView, Past
+    from governor.tracing import Follower
 
 __all__ = ["Answer", "Driver"]
 
 
 class Driver(Steps):
-    """An engine with callers: what may be asked of it, each a step."""
+    """An engine with callers: what may be asked of it, each a step.
+
+    ``follower``: whoever puts an ask to it tells him first by what it came; None while nothing is traced.
+    """
 
     def __init__(self, engine: Engine, clock: Clock, *, beating: bool = True) -> None:
         """As `Steps`."""
         super().__init__(engine, clock, beating=beating)
         self._last_ticket = 0
         self._unwritable: set[str] = set()
-        # Of the revocation that observers are being told of; no business of the engine's.
-        self.actor = ""
+        # Who revokes what observers are being told of, and why; no business of the engine's.
+        self.revoking = UNSAID
+        # Told of each member that came back broken: its pool, what became of it, and who says so.
+        self.broken_observers: list[Callable[[str, MemberView, str], None]] = []
+        self.follower: Follower | None = None
 
     def ask(
         self,
@@ -150,10 +157,33 @@ class Driver(Steps):
         self, leases: tuple[LeaseId, ...], outcome: Outcome = Outcome.UNKNOWN, *, settled: bool = False
     ) -> tuple[LeaseResult, ...]:
         """Give leases back; a result for each, in order. ``settled``: nobody will repeat the asks for them."""
+        lent = self._lent(leases) if outcome is Outcome.BROKEN else {}
         for effect in self._step(Release(leases, outcome, settled)):
             if isinstance(effect, Released):
+                if lent:
+                    self._tell_broken(lent)
                 return effect.results
         raise AssertionError("the engine did not answer a release")
+
+    def _lent(self, leases: tuple[LeaseId, ...]) -> "dict[tuple[str, str], tuple[MemberView, str]]":
+        """The members that these leases hold, as they are, and who holds them."""
+        lent: dict[tuple[str, str], tuple[MemberView, str]] = {}
+        for held in filter(None, map(self.held, leases)):
+            for grant in held.grants:
+                for member in grant.members:
+                    view = self.member(grant.resource, member.id)
+                    if view is not None:
+                        lent[grant.resource, member.id] = view, held.client
+        return lent
+
+    def _tell_broken(self, lent: "dict[tuple[str, str], tuple[MemberView, str]]") -> None:
+        """Of those that were just said to be broken, and of which that was news."""
+        for (pool, member), (before, client) in lent.items():
+            view = self.member(pool, member)
+            if view is None or (view.failures, view.generation) == (before.failures, before.generation):
+                continue  # it is gone, or what was said of it is of before it was opened anew
+            for told in self.broken_observers:
+                told(pool, view, client)
 
     def renew(self, leases: tuple[LeaseId, ...], lease: Nanos | None = None) -> tuple[LeaseResult, ...]:
         """Extend leases to ``lease`` from now; a result for each, in order."""
@@ -204,33 +234,38 @@ class Driver(Steps):
 
     # --- operators ------------------------------------------------------------------------------------------
 
-    def revoke(self, leases: tuple[LeaseId, ...], actor: str = "") -> tuple[LeaseResult, ...]:
-        """End leases now, whoever holds them; a result for each, in order. ``actor``: who says he does it."""
-        self.actor = actor
+    def revoke(self, leases: tuple[LeaseId, ...], said: Said = UNSAID) -> tuple[LeaseResult, ...]:
+        """End leases now, whoever holds them; a result for each, in order. ``said``: by whom, and why."""
+        self.revoking = said
         try:
             effects = self._step(Revoke(leases))
         finally:
-            self.actor = ""
+            self.revoking = UNSAID
         for effect in effects:
             if isinstance(effect, Revoked):
                 return effect.results
         raise AssertionError("the engine did not answer a revocation")
 
-    def set_standing(self, resource: str, standing: Standing) -> Steered | SteerRefused:
+    def set_standing(self, resource: str, standing: Standing, said: Said = UNSAID) -> Steered | SteerRefused:
         """Pause a resource, drain it, or open it again."""
-        return self._steer(SetStanding(resource, standing))
+        return self._steer(SetStanding(resource, standing, said))
 
-    def set_override(self, resource: str, limit: LimitSpec | None, length: Nanos = 0) -> Steered | SteerRefused:
+    def set_override(
+        self, resource: str, limit: LimitSpec | None, length: Nanos = 0, said: Said = UNSAID
+    ) -> Steered | SteerRefused:
         """Put another limit in force for ``length`` from now; None: the declared one, at once."""
-        return self._steer(SetOverride(resource, limit, 0 if limit is None else self._clock.now() + length))
+        return self._steer(SetOverride(resource, limit, 0 if limit is None else self._clock.now() + length, said))
 
     def recycle(self, resource: str, member: str | None = None) -> Steered | SteerRefused:
         """Have one member of a pool, or all, opened anew when it is next lent."""
         return self._steer(Recycle(resource, member))
 
-    def quarantine(self, resource: str, member: str, length: Nanos | None = None) -> Steered | SteerRefused:
+    def quarantine(
+        self, resource: str, member: str, length: Nanos | None = None, said: Said = UNSAID
+    ) -> Steered | SteerRefused:
         """Keep a member out for ``length`` from now; None: until it is readmitted."""
-        return self._steer(Quarantine(resource, member, None if length is None else self._clock.now() + length))
+        until = None if length is None else self._clock.now() + length
+        return self._steer(Quarantine(resource, member, until, said))
 
     def readmit(self, resource: str, member: str) -> Steered | SteerRefused:
         """End any quarantine of a member."""

@@ -21,7 +21,7 @@ from governor.core.effects import (
     Refunded,
 )
 from governor.core.snapshot import Held
-from governor.core.types import Claim, EndReason, Grant, LeaseId, Nanos
+from governor.core.types import UNSAID, Claim, EndReason, Grant, LeaseId, Nanos, Said
 
 
 class What(StrEnum):
@@ -93,7 +93,8 @@ class Entry:
     """One thing that happened, ``at`` an instant of the wall clock, in nanoseconds of Unix time.
 
     ``claims``: of an ask, or the grants of a lease. ``lease`` is 0 where it is about none. ``remaining`` is until the
-    deadline. ``reason`` is of a refusal. ``detail`` and ``actor``: the rest in words, and who says he did it.
+    deadline. ``reason`` is of a refusal, or why somebody gave an order, in his own words. ``detail`` and ``actor``: the
+    rest in words, and who says he did it.
     """
 
     at: Nanos
@@ -114,8 +115,10 @@ class Entry:
 class Act(Protocol):
     """Puts on record what has been done to the daemon; as `Chronicle.act`."""
 
-    def __call__(self, what: What, resources: Collection[str] = (), detail: str = "", actor: str = "") -> None:
-        """``detail`` is the rest of it in words, ``actor`` who says he did it."""
+    def __call__(
+        self, what: What, resources: Collection[str] = (), detail: str = "", said: Said = UNSAID, *, client: str = ""
+    ) -> None:
+        """``detail`` is the rest of it in words, ``said`` who says he did it, and why; ``client`` if a client did."""
         ...
 
 

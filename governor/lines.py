@@ -13,9 +13,10 @@ from typing import Final
 
 from governor.clock import Clock, Timer
 from governor.core.effects import Effect, LeaseEnded, OverrideOver
+from governor.core.snapshot import MemberState, MemberView
 from governor.core.types import SECOND, EndReason, Grant
 from governor.entries import Act, Entry, What
-from governor.wording import count, printable, span
+from governor.wording import count, ordinal, printable, span
 
 # Lines within a second about each: leases that ended otherwise than by release, and acts of operators.
 LEASES_A_SECOND: Final = 20
@@ -32,6 +33,7 @@ class Lines:
     """The lines about one daemon. ``act`` is told what the engine does to an operator's orders by itself."""
 
     def __init__(self, clock: Clock, act: Act) -> None:
+        self._clock = clock
         self._act = act
         self._leases = _Budget(clock, LEASES_A_SECOND, "more lease")
         self._acts = _Budget(clock, ACTS_A_SECOND, "more act")
@@ -45,8 +47,15 @@ class Lines:
             elif isinstance(effect, OverrideOver):
                 self._act(What.OVERRIDE_OVER, (effect.resource,), "its time is over")
 
+    def broken(self, pool: str, member: MemberView, client: str) -> None:
+        """See that a member came back broken."""
+        if member.state is MemberState.QUARANTINED:
+            left = "" if member.until is None else f" for {span(member.until - self._clock.now())}"
+            again = "" if member.failures == 1 else f", for the {ordinal(member.failures)} time in a row"
+            self._act(What.QUARANTINED, (pool,), f"{member.id}{left}: it came back broken{again}", client=client)
+
     def acted(self, entry: Entry) -> None:
-        """See what an operator has done."""
+        """See what an operator has done, or a client that reports a member as broken."""
         what = entry.what
         if what in _TOLD_ELSEWHERE or (what is What.DRAINING and not entry.resources):
             return
@@ -55,8 +64,11 @@ class Lines:
         about = f" {', '.join(entry.resources)}" if entry.resources else ""
         detail = f": {printable(entry.detail)}" if entry.detail else ""
         actor = f" (by {printable(entry.actor)})" if entry.actor else ""
+        actor = f" (from {printable(entry.client)})" if entry.client else actor
+        reason = f"; reason: {printable(entry.reason)}" if entry.reason else ""
         fields = {"what": what.value, "resources": entry.resources, "detail": entry.detail, "actor": entry.actor}
-        _LOG.info("%s%s%s%s", what.replace("_", " "), about, detail, actor, extra={"fields": fields})
+        fields |= {name: said for name, said in (("reason", entry.reason), ("client", entry.client)) if said}
+        _LOG.info("%s%s%s%s%s", what.replace("_", " "), about, detail, actor, reason, extra={"fields": fields})
 
     def close(self) -> None:
         """Say what is left to be said."""

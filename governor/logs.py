@@ -20,7 +20,7 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import Final
 
-from governor.wording import MILLISECOND, count, instant
+from governor.wording import MILLISECOND, count, harmless, instant
 
 # Lines that wait to be written: more than a reader that works ever leaves lying, and some megabytes.
 MAX_WAITING: Final = 10_000
@@ -143,7 +143,7 @@ class _Json(logging.Formatter):
         said.update({name: value for name, value in fields.items() if value not in (None, "") and name not in said})
         if record.exc_info:
             said["exception"] = self.formatException(record.exc_info)
-        return json.dumps(said, ensure_ascii=False, default=str)
+        return harmless(json.dumps(said, ensure_ascii=False, default=str))
 
 
 def _write(fd: int, data: bytes) -> None:

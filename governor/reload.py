@@ -17,7 +17,9 @@ from typing import Final
 from governor.aside import aside
 from governor.clock import unix_nanos
 from governor.config import Config, ConfigError, ConfigState, Problem, Reloaded, contents, fingerprint, folder_of, parse
+from governor.config.change import SettingChange
 from governor.config.settings import at_next_start, at_once
+from governor.config.written import changes as differences
 from governor.core.effects import Reconfigured, ReconfigureRefused
 from governor.core.types import SECOND
 from governor.driver import Driver
@@ -33,6 +35,13 @@ _PROBLEMS_LOGGED: Final = 200
 _PROBLEMS_TOLD: Final = 20
 # Of those who asked for one reading, each of whom may say who it is.
 _ASKERS_TOLD: Final = 8
+
+# Of what has changed: how many resources are told of with how, how many settings of each, and how long a value may be,
+# of a resource and of the daemon.
+_DETAILED: Final = 50
+_SETTINGS_TOLD: Final = 6
+_LONG: Final = 80
+_LONGER: Final = 400
 
 _NOT_NAMED: Final = "no config file was named at the start; nothing to read anew"
 _ENDING: Final = "the daemon ends; nothing was read"
@@ -212,22 +221,26 @@ class Reloader:
         config = reading.outcome
         if isinstance(config, ConfigError):
             return self._refuse(config.problems)
+        former = self.config
         change = self._driver.reconfigure(config.resources)
         if isinstance(change, ReconfigureRefused):
             return self._refuse([Problem(config.source, None, "", problem) for problem in change.problems])
         now = at_once(self.config, config)
         later = tuple(setting.name for setting in at_next_start(self._started, config))
         self._in_force(config)
-        told = [*changes(change), *(f"{setting.name} is now {setting.after}" for setting in now)]
-        resources = counted(spec.kind for spec in config.resources)
-        _log.info(
-            "reloaded %s (%s): %s; %s", config.source, config.hash[:12], resources, ", ".join(told) or "nothing changed"
+        settings = tuple(setting.name for setting in now)
+        details = _details(former, config, change.changed) | {
+            each.name: arrow(each) for each in now if _short(each, _LONGER)
+        }
+        outcome = Reloaded(
+            self.state, (), change.added, change.changed, change.removed, settings, later, details=details
         )
+        resources = counted(spec.kind for spec in config.resources)
+        _log.info("reloaded %s (%s): %s; %s", config.source, config.hash[:12], resources, outcome.told)
         if later:
             takes = "takes" if len(later) == 1 else "take"
             _log.warning("reload: %s %s effect at the next start", " and ".join(later), takes)
-        settings = tuple(setting.name for setting in now)
-        return Reloaded(self.state, (), change.added, change.changed, change.removed, settings, later)
+        return outcome
 
     def _in_force(self, config: Config) -> None:
         now, before = unix_nanos(), self.state
@@ -266,6 +279,28 @@ def _read(path: Path, environ: Mapping[str, str]) -> _Reading:
         return _Reading(fingerprint(data), parse(data, str(path), folder_of(path), environ))
     except ConfigError as error:
         return _Reading(fingerprint(data), error)
+
+
+def _details(before: Config, after: Config, changed: Sequence[str]) -> dict[str, str]:
+    """How the first of those that have changed have, in as many words as a line has room for."""
+    old = {spec.name: spec for spec in before.resources}
+    new = {spec.name: spec for spec in after.resources}
+    details: dict[str, str] = {}
+    for name in changed[:_DETAILED]:
+        if name in old and name in new:
+            how = [f"{each.name} {arrow(each)}" for each in differences(old[name], new[name]) if _short(each)]
+            more = [f"and {len(how) - _SETTINGS_TOLD} more"] if len(how) > _SETTINGS_TOLD else []
+            details[name] = ", ".join(how[:_SETTINGS_TOLD] + more)
+    return {name: how for name, how in details.items() if how}
+
+
+def arrow(change: SettingChange) -> str:
+    """``10 -> 4``."""
+    return f"{change.before or 'none'} -> {change.after or 'none'}"
+
+
+def _short(change: SettingChange, most: int = _LONG) -> bool:
+    return max(len(change.before), len(change.after)) <= most
 
 
 def changes(change: Reconfigured) -> list[str]:

@@ -23,6 +23,7 @@ class Seen:
         self.remembered, self.marks, self.fades = engine.remembered, engine.marks, engine.fades
         self.lease_ids, self.lease, self.covers = engine.lease_ids, engine.lease, engine.covers
         self.waiting, self.waiter = engine.waiting, engine.waiter
+        self.paused = engine.paused
         self.declared, self.compare = engine.declared, engine.compare
 
     def now(self) -> Nanos:
@@ -50,6 +51,10 @@ class Seen:
     def members(self, resource: str) -> tuple[MemberView, ...]:
         """The members of one that has any."""
         return self._engine.members(resource, now=self._clock.now())
+
+    def member(self, resource: str, member: str) -> MemberView | None:
+        """One of those, by its id."""
+        return self._engine.member(resource, member, now=self._clock.now())
 
     def windows(self, resource: str) -> tuple[WindowView, ...]:
         """The windows of one that has any."""

@@ -322,5 +322,7 @@ class Session(Belongings):
     def _queued(self, op: int, claims: tuple[Claim, ...], ahead: int, not_before: Nanos, since: Nanos) -> None:
         assert self.voice is not None, "somebody stands in line who is not there"
         now = self._driver.stepped_at
-        expected = self._shared.pace.expected(claims, ahead, not_before - now, waited=now - since, now=now)
+        expected = None
+        if not self._driver.paused(claims):
+            expected = self._shared.pace.expected(claims, ahead, not_before - now, waited=now - since, now=now)
         self.voice.queued(op, ahead, expected)

@@ -3,6 +3,7 @@
 It knows characters. It must never write them anywhere.
 """
 
+import json
 import time
 from collections import Counter
 from collections.abc import Iterable
@@ -23,9 +24,22 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
+def harmless(document: str) -> str:
+    r"""The same JSON, safe to show: whatever in its texts could act on a terminal is written as ``\u202e``."""
+    if document.isprintable():
+        return document
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in document)
+
+
 def count(number: int, noun: str) -> str:
     """``1 permit``, ``2 permits``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def ordinal(number: int) -> str:
+    """``1st``, ``2nd``, ``11th``."""
+    teens = 11 <= number % 100 <= 13  # noqa: PLR2004 - the eleventh, twelfth and thirteenth
+    return f"{number}{'th' if teens else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
 
 
 def were(number: int, noun: str) -> str:
@@ -36,6 +50,11 @@ def were(number: int, noun: str) -> str:
 def are(number: int, noun: str) -> str:
     """``1 lease is``, ``2 leases are``."""
     return f"{count(number, noun)} {'is' if number == 1 else 'are'}"
+
+
+def said(actor: str, reason: str) -> str:
+    """Who has ordered something and why, as far as he said: ``by joe@web-1: the provider is down``."""
+    return ": ".join(filter(None, (f"by {actor}" if actor else "", reason)))
 
 
 def counted(kinds: Iterable[str]) -> str:

@@ -7,7 +7,7 @@ import pytest
 from governor.chronicle import BUFFER, Chronicle, Entry, Reader, Wanted, What
 from governor.core.effects import Denied, Granted, Queued
 from governor.core.engine import Engine
-from governor.core.types import MILLISECOND, SECOND, Claim, EndReason, Grant, LeaseId, Member, TicketId
+from governor.core.types import MILLISECOND, SECOND, Claim, EndReason, Grant, LeaseId, Member, Said, TicketId
 from governor.driver import Driver
 from governor.entries import ACTS, ASKS, LEASES
 from governor.testing.clock import FakeClock
@@ -197,9 +197,11 @@ class TestListening:
         acts: list[Entry] = []
         rig.chronicle.act_listeners.append(acts.append)
         rig.granted(*DB)
-        rig.chronicle.act(What.PAUSED, ["db"], "for the move", "alice")
+        rig.chronicle.act(What.PAUSED, ["db"], "to the end", Said("alice", "a move"))
 
-        assert acts == told[1:] == [Entry(WALL, What.PAUSED, ("db",), detail="for the move", actor="alice")]
+        assert (
+            acts == told[1:] == [Entry(WALL, What.PAUSED, ("db",), detail="to the end", actor="alice", reason="a move")]
+        )
 
 
 class TestReaders:

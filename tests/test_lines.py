@@ -4,13 +4,15 @@ import logging
 
 import pytest
 
-from governor.chronicle import Chronicle, What
-from governor.core.effects import LeaseEnded, OverrideOver
+from governor.chronicle import Chronicle, Entry, What
+from governor.core.effects import Granted, LeaseEnded, OverrideOver
 from governor.core.engine import Engine
-from governor.core.types import MILLISECOND, SECOND, EndReason, Grant, LeaseId, Member
+from governor.core.kinds.pool import MemberSpec
+from governor.core.types import MILLISECOND, SECOND, Claim, EndReason, Grant, LeaseId, Member, Outcome, Said
 from governor.driver import Driver
 from governor.lines import ACTS_A_SECOND, LEASES_A_SECOND, Lines
 from governor.testing.clock import FakeClock
+from tests.core.declared import pool, semaphore
 
 
 class Rig:
@@ -20,9 +22,13 @@ class Rig:
         self._caplog = caplog
         caplog.set_level(logging.INFO, "governor")
         self.clock = FakeClock()
-        self.chronicle = Chronicle(Driver(Engine(), self.clock), self.clock.now)
+        self.driver = Driver(Engine(), self.clock, beating=False)
+        self.driver.reserve_ids(LeaseId(1000))
+        self.chronicle = Chronicle(self.driver, self.clock.now)
         self.lines = Lines(self.clock, self.chronicle.act)
-        self.chronicle.act_listeners.append(self.lines.acted)
+        self.acts: list[Entry] = []
+        self.chronicle.act_listeners += [self.lines.acted, self.acts.append]
+        self.driver.broken_observers.append(self.lines.broken)
         self._next = 0
 
     def ends(self, number: int, reason: EndReason = EndReason.EXPIRED) -> None:
@@ -41,6 +47,13 @@ class Rig:
         """Of the last line."""
         fields: dict[str, object] = self._caplog.records[-1].__dict__["fields"]
         return fields
+
+
+def lent(driver: Driver, client: str, resource: str = "conn") -> LeaseId:
+    """A lease of one of it."""
+    granted = driver.ask((Claim(resource, 1),), client=client)
+    assert isinstance(granted, Granted)
+    return granted.lease
 
 
 @pytest.fixture
@@ -120,7 +133,7 @@ class TestActs:
 
     def test_one(self, rig: Rig) -> None:
         """What, to what, the rest of it, and who says he did it."""
-        rig.chronicle.act(What.OVERRIDDEN, ["db"], "permits 12 for 10m", "alice\n")
+        rig.chronicle.act(What.OVERRIDDEN, ["db"], "permits 12 for 10m", Said("alice\n"))
         assert rig.fields() == {
             "what": "overridden",
             "resources": ("db",),
@@ -128,6 +141,41 @@ class TestActs:
             "actor": "alice\n",
         }
         assert rig.said() == ["overridden db: permits 12 for 10m (by alice\\n)"]
+
+    def test_why(self, rig: Rig) -> None:
+        """In his words, which do nothing to a terminal."""
+        rig.chronicle.act(What.PAUSED, ["db"], said=Said("alice", "a \x1b[31mmove"))
+        assert rig.fields()["reason"] == "a \x1b[31mmove"
+        assert rig.said() == ["paused db (by alice); reason: a \\x1b[31mmove"]
+
+    def test_a_broken_member(self, rig: Rig) -> None:
+        """Which, of what, who says so, and for how long it is kept out; once for each report that is heeded."""
+        driver, clock = rig.driver, rig.clock
+        driver.reconfigure(
+            (pool("conn", [MemberSpec("a", max_leases=3), "b"], quarantine=4 * SECOND, lease=60 * SECOND),)
+        )
+        first = [lent(driver, "web\n") for _ in range(4)]
+        for _ in range(2):
+            driver.release(tuple(first[:2]), Outcome.BROKEN)
+            driver.release(tuple(first[2:3]), Outcome.BROKEN)
+        assert rig.said() == ["quarantined conn: a for 4s: it came back broken (from web\\n)"]
+        assert rig.acts[-1] == Entry(0, What.QUARANTINED, ("conn",), "web\n", detail="a for 4s: it came back broken")
+
+        clock.advance(5 * SECOND)
+        driver.release((lent(driver, ""),), Outcome.BROKEN)
+        driver.release((first[3],), Outcome.OK)
+        assert rig.said() == ["quarantined conn: a for 8s: it came back broken, for the 2nd time in a row"]
+
+    def test_a_broken_member_that_is_kept_out_anyway(self, rig: Rig) -> None:
+        """Until it is restored, by an operator; and one that is kept out for no time at all is not worth a line."""
+        rig.driver.reconfigure((pool("conn", ["a"], quarantine=0), semaphore("db", 1)))
+        rig.driver.release((lent(rig.driver, "web"),), Outcome.BROKEN)
+        rig.driver.release((lent(rig.driver, "web", "db"),), Outcome.BROKEN)
+        assert rig.said() == []
+        lease = lent(rig.driver, "web")
+        rig.driver.quarantine("conn", "a")
+        rig.driver.release((lease, LeaseId(99)), Outcome.BROKEN)
+        assert rig.said() == ["quarantined conn: a: it came back broken, for the 2nd time in a row (from web)"]
 
     def test_what_is_said_elsewhere(self, rig: Rig) -> None:
         """The start and the end, and reloads, have lines of their own; the drain of one resource has not."""

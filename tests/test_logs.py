@@ -224,6 +224,16 @@ class TestJson:
             "resources": ["db"],
         }
 
+    def test_a_name_does_nothing_to_a_terminal(self, reader: Reader) -> None:
+        """Wherever it stands; it is the same for whoever reads the object."""
+        log = self.log(reader)
+        name = "a\x9b31m\u202eb\n\U000e0001é"
+        log.emit(logging.makeLogRecord({"name": "governor", "msg": name, "fields": {"client": name}}))
+        log.stop()
+        (line,) = reader.lines()
+        assert line.isprintable()
+        assert (json.loads(line)["message"], json.loads(line)["client"]) == (name, name)
+
     def test_what_is_nothing_and_what_is_naught(self, reader: Reader) -> None:
         """A field that says nothing is left out; a number that is 0, a no and a list of none say something."""
         log = self.log(reader)

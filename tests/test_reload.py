@@ -142,6 +142,47 @@ async def test_a_good_file_is_in_force_and_says_what_it_changed(scene: Scene, re
     assert set(scene.metrics.facts().tallies.clients) == {"shop", "other"}
 
 
+async def test_what_has_changed_is_told_with_what_it_was(
+    scene: Scene, reloader: Reloader, caplog: pytest.LogCaptureFixture
+) -> None:
+    """To everybody and in the log; not what may be a secret."""
+    caplog.set_level("INFO", "governor")
+    members = "pools: {conn: {members: {a: {password: %s}}}}\n"
+    scene.write("semaphores: {one: {permits: 10}}\n" + members % "hunter2")
+    await reloader.reload()
+    scene.write("semaphores: {one: {permits: 4, lease: 1m}}\ndrain_timeout: 7s\n" + members % "hunter3")
+
+    outcome = await reloader.reload()
+
+    assert outcome.told == (
+        "changed one (permits 10 -> 4, lease 30s -> 1m), "
+        "conn (members.a.password (not shown) -> (not shown)); set drain_timeout (10s -> 7s)"
+    )
+    assert caplog.messages[-1].endswith(f": 2 resources (1 pool, 1 semaphore); {outcome.told}")
+    assert "hunter" not in caplog.text
+
+
+async def test_very_much_that_has_changed_is_told_in_part(scene: Scene, reloader: Reloader) -> None:
+    """Names are all there; how, of the first; of one with many settings and of long ones some."""
+    names = [f"r{number}" for number in range(200)]
+    scene.write(f"semaphores: {{{', '.join(f'{name}: {{permits: 1}}' for name in names)}}}\n")
+    await reloader.reload()
+    scene.write(f"semaphores: {{{', '.join(f'{name}: {{permits: 2}}' for name in names)}}}\n")
+    told = (await reloader.reload()).told
+    assert told.count("(permits 1 -> 2)") == 50
+    assert told.startswith("changed r0 (permits 1 -> 2), r1")
+    assert told.endswith(", r198, r199")
+
+    scene.write("pools: {conn: {members: {a: {}, b: {}, c: {}, d: {}, e: {}, f: {}, g: {}, h: {}}}}\n")
+    await reloader.reload()
+    scene.write("pools: {conn: {members: {i: {}, j: {}, k: {}}}}\n")
+    assert (await reloader.reload()).told == (
+        "changed conn (members a, b, c, d, e, f, g, h -> i, j, k, members.a max_leases 1 -> none, "
+        "members.b max_leases 1 -> none, members.c max_leases 1 -> none, members.d max_leases 1 -> none, "
+        "members.e max_leases 1 -> none, and 6 more)"
+    )
+
+
 async def test_a_bad_file_changes_nothing_and_stays_visible_until_a_good_one(
     scene: Scene, reloader: Reloader, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,11 +1,26 @@
 """How quantities and foreign text read."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from governor.config.units import parse_duration
-from governor.wording import DAY, HOUR, MILLISECOND, MINUTE, SECOND, count, counted, printable, span
+from governor.wording import (
+    DAY,
+    HOUR,
+    MILLISECOND,
+    MINUTE,
+    SECOND,
+    count,
+    counted,
+    harmless,
+    ordinal,
+    printable,
+    said,
+    span,
+)
 
 
 @pytest.mark.parametrize(
@@ -61,3 +76,29 @@ def test_resources_are_counted_by_kind() -> None:
     """In alphabetical order, whatever the order of the file."""
     assert counted(["semaphore", "pool", "semaphore"]) == "3 resources (1 pool, 2 semaphores)"
     assert counted([]) == "no resources"
+
+
+def test_places_in_a_row_are_words() -> None:
+    """Also those that end otherwise than their last digit says."""
+    words = [ordinal(number) for number in (1, 2, 3, 4, 10, 11, 12, 13, 20, 21, 22, 111, 112, 123)]
+    assert " ".join(words) == "1st 2nd 3rd 4th 10th 11th 12th 13th 20th 21st 22nd 111th 112th 123rd"
+
+
+def test_who_has_ordered_something_and_why() -> None:
+    """As far as he said."""
+    assert [said("joe", "a sale"), said("joe", ""), said("", "a sale"), said("", "")] == [
+        "by joe: a sale",
+        "by joe",
+        "a sale",
+        "",
+    ]
+
+
+@given(st.text())
+def test_json_does_nothing_to_a_terminal_and_says_the_same(text: str) -> None:
+    """Neither a line of it nor many, whatever is in it; what can be seen stays as it is."""
+    for indent in (None, 2):
+        document = harmless(json.dumps({text: [text, "größe"]}, ensure_ascii=False, indent=indent))
+        assert json.loads(document) == {text: [text, "größe"]}
+        assert all(line.isprintable() for line in document.split("\n"))
+        assert "größe" in document

@@ -5,7 +5,7 @@ It knows names of fields. It must never know where a line goes. What there is no
 Written out, not encoded from a dict: that takes three times as long, and there are two lines for each lease.
 """
 
-from json.encoder import encode_basestring as _text
+from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Final
 
 from governor.core.types import SECOND, Claim, Grant
@@ -43,6 +43,11 @@ def line(entry: Entry) -> bytes:
         parts.append(f'"missed":{entry.missed}')
     # Half a character, as in the name of a file, is written as JSON does, and not as UTF-8 cannot.
     return f"{','.join(parts)}}}\n".encode(errors="backslashreplace")
+
+
+def _text(text: str) -> str:
+    """As JSON; of one that could act on a terminal nothing but ASCII, for such a file is looked at with `less`, too."""
+    return encode_basestring(text) if text.isprintable() else encode_basestring_ascii(text)
 
 
 def _claim(each: Claim | Grant) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from governor.cli import entries
 from governor.cli.lengths import seconds
-from governor.cli.marks import beside_declared, marks
+from governor.cli.marks import beside_declared, marks, said
 from governor.cli.output import folded
 from governor.cli.table import Column, arrange
 from governor.wording import count, printable, span
@@ -40,7 +40,7 @@ def lines(about: About, *, width: int | None) -> Iterator[str]:
     yield f"  {numbers(resource)}"
     if resource.HasField("override"):
         left = span(resource.override.remaining.ToNanoseconds())
-        yield f"  override: {beside_declared(resource.override)}, for {left} yet"
+        yield f"  override: {beside_declared(resource.override)}, for {left} yet{said(resource.override)}"
     settings = printable(", ".join(f"{name}: {value}" for name, value in sorted(about.answer.settings.items())))
     if settings:
         yield from folded(f"  in force: {settings}", width)
@@ -79,10 +79,14 @@ def state(member: "MemberState") -> str:
     word = member.State.Name(member.state).lower()
     if member.state != member.QUARANTINED:
         return word
-    by = " by an operator" if member.by_operator else ""
-    if member.HasField("quarantined_for"):
-        return f"{word}{by}, {span(member.quarantined_for.ToNanoseconds())} yet"
-    return f"{word}{by}, until restored"
+    by = f" by {printable(member.actor) or 'an operator'}" if member.by_operator else ""
+    until = (
+        f"{span(member.quarantined_for.ToNanoseconds())} yet"
+        if member.HasField("quarantined_for")
+        else "until restored"
+    )
+    why = f": {printable(member.reason)}" if member.reason else ""
+    return f"{word}{by}, {until}{why}"
 
 
 def of_windows(windows: "Sequence[WindowState]") -> "Sequence[Column]":
@@ -110,6 +114,8 @@ def member_record(member: "MemberState") -> dict[str, object]:
         "failures": member.failures,
         "quarantined_for_seconds": seconds(member.quarantined_for) if limited else None,
         "by_operator": member.by_operator,
+        "actor": member.actor or None,
+        "reason": member.reason or None,
     }
 
 

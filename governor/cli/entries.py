@@ -44,7 +44,7 @@ def of_waiters(waiters: "Sequence[WaiterState]") -> "Sequence[Column]":
         Column("CLIENT", [_word(waiter.client) for waiter in waiters], left=True, elastic=True),
         Column("CLAIMS", [claims(waiter.claims) for waiter in waiters], left=True, elastic=True),
         Column("WAITED", [span(waiter.waited.ToNanoseconds(), passed=True) for waiter in waiters]),
-        Column("EXPECTED", [_length(waiter, "expected") for waiter in waiters]),
+        Column("EXPECTED", [_expected(waiter) for waiter in waiters]),
         Column("GIVES UP", [_length(waiter, "remaining") for waiter in waiters]),
         Column("PID", [_number(waiter.pid) for waiter in waiters], rank=1),
         Column("HOST", [_word(waiter.host) for waiter in waiters], left=True, rank=2),
@@ -111,6 +111,7 @@ def waiter_record(waiter: "WaiterState") -> dict[str, object]:
         "waited_seconds": seconds(waiter.waited),
         "remaining_seconds": seconds(waiter.remaining) if waiter.HasField("remaining") else None,
         "expected_seconds": seconds(waiter.expected) if waiter.HasField("expected") else None,
+        "paused": list(waiter.paused),
         "calls": waiter.tickets,
     }
 
@@ -153,6 +154,11 @@ def _word(text: str) -> str:
 
 def _number(number: int) -> str:
     return str(number) if number else "-"
+
+
+def _expected(waiter: "WaiterState") -> str:
+    """Nobody can tell how long a pause takes, so nothing is foretold while there is one."""
+    return "paused" if waiter.paused else _length(waiter, "expected")
 
 
 def _length(message: "LeaseState | WaiterState", field: str) -> str:

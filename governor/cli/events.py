@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from governor.cli.entries import claims
 from governor.cli.lengths import seconds
-from governor.wording import count, printable, span
+from governor.wording import count, harmless, printable, span
 
 if TYPE_CHECKING:
     from governor.v1.admin_pb2 import Event
@@ -36,7 +36,7 @@ def line(event: "Event") -> str | None:
 
 def _rest(event: "Event") -> list[str]:
     rest = []
-    if event.reason:
+    if event.reason and event.what == "refused":
         rest.append(event.reason.replace("_", " "))
     if event.HasField("waited") and (waited := event.waited.ToNanoseconds()):
         rest.append(f"after waiting {span(waited, passed=True)}")
@@ -48,6 +48,8 @@ def _rest(event: "Event") -> list[str]:
         rest.append(event.detail)
     if event.actor:
         rest.append(f"by {event.actor}")
+    if event.reason and event.what != "refused":
+        rest.append(f"reason: {event.reason}")
     if event.missed:
         rest.append(f"{count(event.missed, 'event')} missed: read faster, or watch less")
     return rest
@@ -55,7 +57,7 @@ def _rest(event: "Event") -> list[str]:
 
 def json_line(event: "Event") -> str:
     """For programs."""
-    return json.dumps(record(event), ensure_ascii=False)
+    return harmless(json.dumps(record(event), ensure_ascii=False))
 
 
 def record(event: "Event") -> dict[str, object]:

@@ -76,12 +76,12 @@ def waiters(settings: Settings, *, resource: str | None, client: str | None, ses
     """Show who waits for what.
 
     All, or the line of RES, first in line first. WAITED is how long already, EXPECTED how long it is likely to take
-    yet, if that is known, and GIVES UP when the wait is over. CALLS is how many calls wait at one place, for one ask
-    that was repeated.
+    yet, if that is known, or "paused" until what it asks for is resumed, and GIVES UP when the wait is over. CALLS is
+    how many calls wait at one place, for one ask that was repeated.
 
     JSON: {"waiters": [...]}, each with place, client, session, pid, host, labels, claims, waited_seconds,
-    remaining_seconds, expected_seconds and calls; each claim with resource, key and permits. What is not known is
-    null.
+    remaining_seconds, expected_seconds, paused and calls; each claim with resource, key and permits; paused names which
+    of what it asks for is. What is not known is null.
     """
     from governor.cli import entries, hints
     from governor.cli.admin import reached

@@ -5,6 +5,7 @@ It knows words. It must never know where they are shown.
 
 from typing import TYPE_CHECKING
 
+from governor import wording
 from governor.wording import printable, span
 
 if TYPE_CHECKING:
@@ -18,16 +19,23 @@ def marks(resource: "Resource") -> list[str]:
         # It has left the config, and drains by that.
         marks.append("removed")
     if resource.paused:
-        marks.append("paused")
+        marks.append(f"paused{said(resource)}")
     if resource.draining and not resource.removed:
-        marks.append("draining")
+        marks.append(f"draining{said(resource)}")
     if resource.over_limit:
         marks.append(f"{resource.over_limit} over limit")
     if resource.HasField("override"):
-        marks.append(f"{override(resource.override)} for {span(resource.override.remaining.ToNanoseconds())}")
+        left = span(resource.override.remaining.ToNanoseconds())
+        marks.append(f"{override(resource.override)} for {left}{said(resource.override)}")
     if quarantined := resource.members.quarantined:
         marks.append(f"{quarantined} quarantined")
     return marks
+
+
+def said(of: "Resource | Override") -> str:
+    """Who has ordered it, and why, as far as he said: `` (by joe@web-1: the provider is down)``."""
+    words = wording.said(of.actor, of.reason)
+    return f" ({printable(words)})" if words else ""
 
 
 def beside_declared(each: "Override") -> str:

@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING
 import click
 
 from governor.cli import complete
-from governor.cli.options import DURATION, NAME, Settings, address_option, examples, output_option, with_settings
+from governor.cli.options import (
+    NAME,
+    WHILE,
+    Settings,
+    address_option,
+    examples,
+    output_option,
+    reason_option,
+    with_settings,
+)
 from governor.cli.output import say, say_json
 from governor.wording import count, printable
 
@@ -22,10 +31,11 @@ _MEMBER = click.argument("member", metavar="MEMBER", type=NAME, shell_complete=c
 @click.command(epilog=examples("governor recycle orders-db", "governor recycle orders-db primary"))
 @_POOL
 @click.argument("member", metavar="[MEMBER]", type=NAME, required=False, shell_complete=complete.members)
+@reason_option
 @address_option
 @output_option
 @with_settings
-def recycle(settings: Settings, *, pool: str, member: str | None) -> None:
+def recycle(settings: Settings, *, pool: str, member: str | None, reason: str) -> None:
     """Have members of a pool opened anew by whoever is lent them next.
 
     Of one MEMBER, or of all, the generation rises by one: that tells each borrower to open what it stands for anew,
@@ -35,7 +45,7 @@ def recycle(settings: Settings, *, pool: str, member: str | None) -> None:
     """
     from governor.v1.admin_pb2 import RecycleMembersRequest
 
-    request = RecycleMembersRequest(resource=pool, member=member or "")
+    request = RecycleMembersRequest(resource=pool, member=member or "", reason=reason)
     _order(settings, pool, "recycled", lambda admin: admin.ask(lambda stub: stub.RecycleMembers, request))
 
 
@@ -44,11 +54,12 @@ def recycle(settings: Settings, *, pool: str, member: str | None) -> None:
 )
 @_POOL
 @_MEMBER
-@click.option("--for", "length", type=DURATION, help="It comes back by itself then. Default: when it is restored.")
+@click.option("--for", "length", type=WHILE, help="It comes back by itself then. Default: when it is restored.")
+@reason_option
 @address_option
 @output_option
 @with_settings
-def quarantine(settings: Settings, *, pool: str, member: str, length: int | None) -> None:
+def quarantine(settings: Settings, *, pool: str, member: str, length: int | None, reason: str) -> None:
     """Keep a member of a pool out, for a while or until restored.
 
     It is lent to nobody. Whoever has it keeps it until it gives it back.
@@ -57,7 +68,7 @@ def quarantine(settings: Settings, *, pool: str, member: str, length: int | None
     """
     from governor.v1.admin_pb2 import QuarantineMemberRequest
 
-    request = QuarantineMemberRequest(resource=pool, member=member)
+    request = QuarantineMemberRequest(resource=pool, member=member, reason=reason)
     if length is not None:
         request.length.FromNanoseconds(length)
     _order(settings, pool, "quarantined", lambda admin: admin.ask(lambda stub: stub.QuarantineMember, request))
@@ -66,10 +77,11 @@ def quarantine(settings: Settings, *, pool: str, member: str, length: int | None
 @click.command(epilog=examples("governor restore orders-db primary"))
 @_POOL
 @_MEMBER
+@reason_option
 @address_option
 @output_option
 @with_settings
-def restore(settings: Settings, *, pool: str, member: str) -> None:
+def restore(settings: Settings, *, pool: str, member: str, reason: str) -> None:
     """End the quarantine of a member of a pool.
 
     Whoever began it: an operator, or a holder that has reported it as broken.
@@ -78,7 +90,7 @@ def restore(settings: Settings, *, pool: str, member: str) -> None:
     """
     from governor.v1.admin_pb2 import RestoreMemberRequest
 
-    request = RestoreMemberRequest(resource=pool, member=member)
+    request = RestoreMemberRequest(resource=pool, member=member, reason=reason)
     _order(settings, pool, "restored", lambda admin: admin.ask(lambda stub: stub.RestoreMember, request))
 
 

@@ -23,7 +23,7 @@ from governor.address import (
     usual,
 )
 from governor.cli.exits import CommandError, Exit
-from governor.wording import MILLISECOND
+from governor.wording import DAY, MILLISECOND, SECOND
 
 Output = Literal["table", "json"]
 Command = TypeVar("Command", bound=Callable[..., object])
@@ -87,7 +87,7 @@ def address_option(command: Command) -> Command:
         metavar="ADDRESS",
         expose_value=False,
         callback=keep,
-        help=f"The daemon: HOST:PORT or unix:PATH. Else ${VARIABLE}, else unix:{USUAL_SOCKET} "
+        help=f"The daemon: HOST:PORT, tls://HOST:PORT or unix:PATH. Else ${VARIABLE}, else unix:{USUAL_SOCKET} "
         f"where that exists, else {USUAL_TCP}.",
     )(command)
 
@@ -109,6 +109,17 @@ def output_option(command: Command) -> Command:
     )(command)
 
 
+def reason_option(command: Command) -> Command:
+    """Adds ``--reason``."""
+    return click.option(
+        "--reason",
+        type=_REASON,
+        default="",
+        metavar="TEXT",
+        help="Why: for the log, the audit trail, and whoever looks while it holds.",
+    )(command)
+
+
 def verbatim(title: str, *lines: str) -> str:
     """A paragraph of a help page that click must not wrap."""
     return "\n".join(["\b", title, *(f"  {line}" for line in lines)])
@@ -122,13 +133,14 @@ def examples(*lines: str) -> str:
 class Duration(click.ParamType[int]):
     """A length of time as the config writes it; its value is nanoseconds.
 
-    One below ``least`` is refused with ``why``.
+    One below ``least`` or above ``most`` is refused with ``why``.
     """
 
     name = "duration"
 
-    def __init__(self, *, least: int = 0, why: str = "") -> None:
+    def __init__(self, *, least: int = 0, most: int | None = None, why: str = "") -> None:
         self.least = least
+        self.most = most
         self.why = why
 
     def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
@@ -147,6 +159,8 @@ class Duration(click.ParamType[int]):
             self.fail(f"{value!r} is longer than ten years", param, ctx)
         if length < self.least:
             self.fail(f"{value!r} is too short: {self.why}", param, ctx)
+        if self.most is not None and length > self.most:
+            self.fail(f"{value!r} is too long: {self.why}", param, ctx)
         return length
 
 
@@ -154,20 +168,23 @@ class Text(click.ParamType[str]):
     """Any text that the wire can carry; bytes that are no UTF-8 are refused with the name of the option.
 
     One that is to ``name`` something is not empty: on the wire that would mean all, which nobody means who passes a
-    variable that is not set.
+    variable that is not set. ``most``: in bytes.
     """
 
     name = "text"
 
-    def __init__(self, *, name: bool = False) -> None:
+    def __init__(self, *, name: bool = False, most: int | None = None) -> None:
         self._names = name
+        self._most = most
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The text as it is."""
         try:
-            value.encode()
+            size = len(value.encode())
         except UnicodeEncodeError:
             self.fail(f"{value!r} is not valid UTF-8", param, ctx)
+        if self._most is not None and size > self._most:
+            self.fail(f"it is {size} bytes long; there is room for {self._most}", param, ctx)
         if self._names and not value:
             self.fail("it is empty, which names nothing", param, ctx)
         return value
@@ -214,6 +231,9 @@ class Whole(click.ParamType[int]):
 DURATION: Final = Duration()
 # Of a lease.
 LEASE: Final = Duration(least=MILLISECOND, why="a lease lasts at least 1ms; without --lease as long as is usual")
+# Of what an operator orders for a while.
+WHILE: Final = Duration(least=SECOND, most=30 * DAY, why="write one from 1s to 30d")
 TEXT: Final = Text()
+_REASON: Final = Text(most=256)
 NAME: Final = Text(name=True)
 LABEL: Final = Label()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from governor.wording import SECOND
+from governor.wording import SECOND, harmless
 
 if TYPE_CHECKING:
     from governor.cli.table import Column
@@ -60,14 +60,14 @@ def say_table(columns: "Sequence[Column]") -> None:
 
 def say_json(value: Mapping[str, object]) -> None:
     """Write one JSON document to stdout, indented for people."""
-    say([json.dumps(value, indent=2, ensure_ascii=False)])
+    say([harmless(json.dumps(value, indent=2, ensure_ascii=False))])
 
 
 def complain_json(code: int, message: str, *, reason: str = "", retry: int | None = None) -> None:
     """Write an error to stderr as one line of JSON; ``retry`` is in nanoseconds."""
     after = None if retry is None else retry / SECOND
     error = {"code": code, "reason": reason or None, "message": message, "retry_after_seconds": after}
-    _complain(json.dumps({"error": error}, ensure_ascii=False))
+    _complain(harmless(json.dumps({"error": error}, ensure_ascii=False)))
 
 
 def complain(message: str) -> None:

@@ -4,13 +4,14 @@ import click
 
 from governor.cli import complete
 from governor.cli.options import (
-    DURATION,
     NAME,
+    WHILE,
     Label,
     Settings,
     address_option,
     examples,
     output_option,
+    reason_option,
     with_settings,
 )
 from governor.cli.output import say, say_json
@@ -29,13 +30,20 @@ SETTING = Label("setting", "NAME=VALUE, such as permits=12")
 )
 @click.argument("name", metavar="RES", type=NAME, shell_complete=complete.resources)
 @click.argument("limits", metavar="[NAME=VALUE]...", nargs=-1, type=SETTING)
-@click.option("--for", "length", type=DURATION, help="Then what the config declares is back by itself.")
+@click.option("--for", "length", type=WHILE, help="Then what the config declares is back by itself.")
 @click.option("--default", "clear", is_flag=True, help="End it now.")
+@reason_option
 @address_option
 @output_option
 @with_settings
 def override(
-    settings: Settings, *, name: str, limits: tuple[tuple[str, str], ...], length: int | None, clear: bool
+    settings: Settings,
+    *,
+    name: str,
+    limits: tuple[tuple[str, str], ...],
+    length: int | None,
+    clear: bool,
+    reason: str,
 ) -> None:
     """Set another limit than the config's, for a while.
 
@@ -45,8 +53,8 @@ def override(
 
     What is to last belongs in the config.
 
-    JSON: {"resource", "override", "changed"}: the resource as in `governor status`; settings, declared and
-    remaining_seconds of what is set, or null; and false if nothing was to be ended.
+    JSON: {"resource", "override", "changed"}: the resource as in `governor status`; what is set, as
+    there, or null; and false if nothing was to be ended.
     """
     if clear and (limits or length is not None):
         raise click.UsageError("--default ends what was set: it stands alone after RES")
@@ -65,9 +73,9 @@ def override(
 
     with reached(settings.where()) as admin, hints.guessing(admin.daemon, name):
         if length is None:
-            answer = admin.ask(lambda stub: stub.ClearOverride, ClearOverrideRequest(resource=name))
+            answer = admin.ask(lambda stub: stub.ClearOverride, ClearOverrideRequest(resource=name, reason=reason))
         else:
-            request = SetOverrideRequest(resource=name, settings=dict(limits))
+            request = SetOverrideRequest(resource=name, settings=dict(limits), reason=reason)
             request.length.FromNanoseconds(length)
             answer = admin.ask(lambda stub: stub.SetOverride, request)
     resource = answer.resource

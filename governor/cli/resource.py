@@ -35,12 +35,12 @@ def resource(settings: Settings, *, name: str, limit: int) -> None:
     JSON: {"resource", "settings", "members": [...], "windows": [...], "leases": [...], "waiters": [...]}. The
     resource is as in `governor status`, leases and waiters are as in the commands of these names. Each member has
     id, state (free, lent, quarantined or removed), attributes, generation, max_leases, lent, lendings, failures,
-    quarantined_for_seconds and by_operator; each window has rate, burst, available and next_seconds.
+    quarantined_for_seconds, by_operator, actor and reason; each window has rate, burst, available and next_seconds.
     """
     from governor.cli import about, entries, hints
     from governor.cli.admin import reached
     from governor.cli.looking import look
-    from governor.cli.status import record
+    from governor.cli.status import plain, record
 
     with reached(settings.where()) as admin, hints.guessing(admin.daemon, name):
         seen = look(admin, name, limit)
@@ -48,7 +48,7 @@ def resource(settings: Settings, *, name: str, limit: int) -> None:
         say_json(
             {
                 "resource": record(seen.resource),
-                "settings": dict(seen.answer.settings),
+                "settings": plain(seen.answer.settings),
                 "members": [about.member_record(member) for member in seen.answer.members],
                 "windows": [about.window_record(window) for window in seen.answer.windows],
                 "leases": [entries.lease_record(lease) for lease in seen.leases],

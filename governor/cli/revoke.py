@@ -9,7 +9,16 @@ import click
 
 from governor.cli import complete
 from governor.cli.exits import CommandError, Exit
-from governor.cli.options import NAME, Settings, Whole, address_option, examples, output_option, with_settings
+from governor.cli.options import (
+    NAME,
+    Settings,
+    Whole,
+    address_option,
+    examples,
+    output_option,
+    reason_option,
+    with_settings,
+)
 from governor.cli.output import say, say_json, terminal_width
 from governor.cli.results import Result, results_of, tell
 from governor.wording import count, printable
@@ -37,10 +46,19 @@ _SHOWN: Final = 10
 @click.option("--client", type=NAME, metavar="NAME", help="All leases of this client.", shell_complete=complete.clients)
 @click.option("--session", type=NAME, metavar="ID", help="All leases of this session, as `governor sessions` has it.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask at a terminal, where more than one would end.")
+@reason_option
 @address_option
 @output_option
 @with_settings
-def revoke(settings: Settings, *, leases: tuple[int, ...], client: str | None, session: str | None, yes: bool) -> Exit:
+def revoke(
+    settings: Settings,
+    *,
+    leases: tuple[int, ...],
+    client: str | None,
+    session: str | None,
+    yes: bool,
+    reason: str,
+) -> Exit:
     """End leases now, whoever holds them.
 
     By their ids, or all of a client or of a session. Their holders are told, and what they lent is lent on at once:
@@ -63,13 +81,13 @@ def revoke(settings: Settings, *, leases: tuple[int, ...], client: str | None, s
             ids = list(dict.fromkeys(leases))
             if len(ids) > 1 and not yes:
                 _confirm(f"end {count(len(ids), 'lease')}", ())
-            each = list(_by_id(admin, ids, settings))
+            each = list(_by_id(admin, ids, reason, settings))
             if not settings.json:
                 return tell(each, settings, Result.record)
             revoked = sum(result.state == "revoked" for result in each)
             say_json({"revoked": revoked, "results": [result.record() for result in each]})
             return Exit.OK if revoked == len(each) else Exit.NOTHING_CHANGED
-        request = RevokeRequest(client=client or "", session=session or "")
+        request = RevokeRequest(client=client or "", session=session or "", reason=reason)
         whose = f"client {printable(client)}" if client else f"session {printable(session or '')}"
         if not yes and _asks():
             held = _held(admin, request)
@@ -83,14 +101,14 @@ def revoke(settings: Settings, *, leases: tuple[int, ...], client: str | None, s
     return Exit.OK if number else Exit.NOTHING_CHANGED
 
 
-def _by_id(admin: "Admin", ids: Sequence[int], settings: Settings) -> Iterator[Result]:
+def _by_id(admin: "Admin", ids: Sequence[int], reason: str, settings: Settings) -> Iterator[Result]:
     from governor.v1.admin_pb2 import RevokeRequest
 
     for start in range(0, len(ids), _MOST):
         part = ids[start : start + _MOST]
 
         def ask(part: Sequence[int] = part) -> "Sequence[LeaseResult]":
-            return admin.ask(lambda stub: stub.Revoke, RevokeRequest(lease_ids=part)).results
+            return admin.ask(lambda stub: stub.Revoke, RevokeRequest(lease_ids=part, reason=reason)).results
 
         yield from results_of(ask, part, settings)
 

@@ -6,7 +6,16 @@ import click
 
 from governor.cli import complete
 from governor.cli.exits import Exit
-from governor.cli.options import DURATION, NAME, Settings, address_option, examples, output_option, with_settings
+from governor.cli.options import (
+    DURATION,
+    NAME,
+    Settings,
+    address_option,
+    examples,
+    output_option,
+    reason_option,
+    with_settings,
+)
 from governor.cli.output import say, say_json
 from governor.wording import count, printable
 
@@ -20,12 +29,15 @@ if TYPE_CHECKING:
 _RESOURCE = click.argument("name", metavar="RES", type=NAME, shell_complete=complete.resources)
 
 
-@click.command(epilog=examples("governor pause payments-api"))
+@click.command(
+    epilog=examples("governor pause payments-api", 'governor pause payments-api --reason "the provider is down"')
+)
 @_RESOURCE
+@reason_option
 @address_option
 @output_option
 @with_settings
-def pause(settings: Settings, *, name: str) -> None:
+def pause(settings: Settings, *, name: str, reason: str) -> None:
     """Grant nothing more of a resource until it is resumed.
 
     New asks are refused as paused. Whoever waits stays in line, for as long as its wait lasts, and leases go on. A
@@ -39,16 +51,17 @@ def pause(settings: Settings, *, name: str) -> None:
         settings,
         name,
         "paused",
-        lambda admin: admin.ask(lambda s: s.PauseResource, PauseResourceRequest(resource=name)),
+        lambda admin: admin.ask(lambda s: s.PauseResource, PauseResourceRequest(resource=name, reason=reason)),
     )
 
 
 @click.command(epilog=examples("governor resume payments-api"))
 @_RESOURCE
+@reason_option
 @address_option
 @output_option
 @with_settings
-def resume(settings: Settings, *, name: str) -> None:
+def resume(settings: Settings, *, name: str, reason: str) -> None:
     """End a pause or a drain.
 
     Whoever waits is granted what is free, at once.
@@ -61,7 +74,7 @@ def resume(settings: Settings, *, name: str) -> None:
         settings,
         name,
         "open",
-        lambda admin: admin.ask(lambda s: s.ResumeResource, ResumeResourceRequest(resource=name)),
+        lambda admin: admin.ask(lambda s: s.ResumeResource, ResumeResourceRequest(resource=name, reason=reason)),
     )
 
 
@@ -71,10 +84,11 @@ def resume(settings: Settings, *, name: str) -> None:
 @_RESOURCE
 @click.option("--wait", is_flag=True, help="Return once nothing of it is held.")
 @click.option("--timeout", type=DURATION, help="With --wait: give up after this long, with exit code 124.")
+@reason_option
 @address_option
 @output_option
 @with_settings
-def drain(settings: Settings, *, name: str, wait: bool, timeout: int | None) -> Exit:
+def drain(settings: Settings, *, name: str, wait: bool, timeout: int | None, reason: str) -> Exit:
     """Refuse all asks for a resource, so that it empties.
 
     New asks and everybody in line are refused as draining; leases go on, and may be renewed. It stays so, also over
@@ -92,7 +106,7 @@ def drain(settings: Settings, *, name: str, wait: bool, timeout: int | None) -> 
         raise click.UsageError("--timeout is how long to --wait: say both")
 
     def order(admin: "Admin") -> "StandingResponse":
-        return admin.ask(lambda stub: stub.DrainResource, DrainResourceRequest(resource=name))
+        return admin.ask(lambda stub: stub.DrainResource, DrainResourceRequest(resource=name, reason=reason))
 
     if not wait:
         _order(settings, name, "draining", order)

@@ -13,7 +13,7 @@ from governor.cli.output import say, say_json, terminal_width
 from governor.wording import printable, span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from governor.v1.governor_pb2 import ListResourcesResponse, Resource
 
@@ -44,12 +44,13 @@ def status(settings: Settings, *, names: tuple[str, ...]) -> None:
     `governor set` holds for as long; and how many members of a pool are quarantined.
 
     JSON: {"resources": [...], "config", "draining"}, resources in the order of the config, each with name, kind,
-    capacity, in_use, available, leases, waiters, oldest_wait_seconds, paused, draining, removed, over_limit, override,
-    members, max_waiters, max_wait_seconds and lease_seconds. capacity and available are null where unlimited,
-    oldest_wait_seconds is null where nobody waits; members is {free, lent, quarantined} of a pool, else null; override
-    is {settings, declared, remaining_seconds} or null. config is {source, hash, since, problems, refused_at}: source
-    is null of the built-in one, refused_at unless a newer one was refused. draining is true of a daemon that is about
-    to end.
+    capacity, in_use, available, leases, waiters, oldest_wait_seconds, paused, draining, removed, over_limit, actor,
+    reason, override, members, max_waiters, max_wait_seconds and lease_seconds. capacity and available are null where
+    unlimited, oldest_wait_seconds is null where nobody waits; members is {free, lent, quarantined} of a pool, else
+    null; override is {settings, declared, remaining_seconds, actor, reason} or null. actor and reason are who has
+    ordered it, as far as he said, and why; those of the resource itself are of a pause or a drain. config is {source,
+    hash, since, problems, refused_at}: source is null of the built-in one, refused_at unless a newer one was refused.
+    draining is true of a daemon that is about to end.
     """
     from governor.cli.connection import connect
     from governor.v1.governor_pb2 import ListResourcesRequest
@@ -141,6 +142,8 @@ def record(resource: "Resource") -> dict[str, object]:
         "draining": resource.draining,
         "removed": resource.removed,
         "over_limit": resource.over_limit,
+        "actor": resource.actor or None,
+        "reason": resource.reason or None,
         "override": override_record(resource),
         "members": _members(resource),
         "max_waiters": resource.max_waiters,
@@ -154,10 +157,21 @@ def override_record(resource: "Resource") -> dict[str, object] | None:
     if not resource.HasField("override"):
         return None
     return {
-        "settings": dict(resource.override.settings),
-        "declared": dict(resource.override.declared),
+        "settings": plain(resource.override.settings),
+        "declared": plain(resource.override.declared),
         "remaining_seconds": seconds(resource.override.remaining),
+        "actor": resource.override.actor or None,
+        "reason": resource.override.reason or None,
     }
+
+
+def plain(settings: "Mapping[str, str]") -> dict[str, int | str]:
+    """Settings for programs, as they would stand in a config: what is a number there is one here."""
+
+    def number(name: str, value: str) -> bool:
+        return name != "members" and value.isascii() and value.isdecimal()  # a member may be called 7
+
+    return {name: int(value) if number(name, value) else value for name, value in settings.items()}
 
 
 def _members(resource: "Resource") -> dict[str, int] | None:

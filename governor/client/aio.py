@@ -7,13 +7,12 @@ a program does to its event loop keeps a lease from being kept alive.
 import asyncio
 import functools
 import inspect
-import os
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from types import TracebackType
 from typing import Any, Final, ParamSpec, Self, TypeVar, cast
 
 from governor.client.asks import Ask, OnQueued
-from governor.client.credentials import Credentials
+from governor.client.credentials import Cert, Credentials, File
 from governor.client.errors import NotGranted, Unavailable, UsageError
 from governor.client.held import Held
 from governor.client.lease import AsyncLease, OnLoss
@@ -44,9 +43,12 @@ class AsyncClient:
         labels: Mapping[str, str] | None = None,
         unavailable: Unavail = "raise",
         token: str | None = None,
-        token_file: str | os.PathLike[str] | None = None,
+        token_file: File = None,
+        ca: File = None,
+        cert: Cert = None,
     ) -> None:
-        self._settings = Settings(address, name, dict(labels or {}), unavailable, Credentials(token, token_file))
+        credentials = Credentials(token, token_file, ca=ca, cert=cert)
+        self._settings = Settings(address, name, dict(labels or {}), unavailable, credentials)
 
     @property
     def address(self) -> str:

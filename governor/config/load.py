@@ -23,11 +23,14 @@ from governor.config.accepts import OURS, REPORTED, Context, said
 from governor.config.document import MAX_BYTES, read
 from governor.config.models import DEFAULT_STATE, File
 from governor.config.nodes import ListNode, MappingNode, Node
+from governor.config.pages import Http
 from governor.config.problems import Problems, Trail
 from governor.config.variables import Place, Variables
 from governor.core.resource import ResourceSpec
 from governor.core.types import Nanos
 from governor.durability import Durability, OnStoreError
+from governor.tls import Tls
+from governor.tracing import Tracing, by_environment, disabled, hindrance
 
 # What is served when no file is named.
 DEFAULT: Final = Path(__file__).parents[1] / "default.yaml"
@@ -47,13 +50,16 @@ class Config:
     listen: tuple[Address, ...]
     admin: tuple[Address, ...]
     clients: tuple[Client, ...] | None
-    http: TcpAddress | None
+    tls: Tls | None
+    insecure: bool
+    http: Http | None
     state: Path
     drain_timeout: Nanos
     durability: Durability
     restart_grace: Nanos
     on_store_error: OnStoreError
     audit: Auditing | None
+    tracing: Tracing | None
     watch: bool
     bounds: Bounds
     max_client_series: int
@@ -107,6 +113,7 @@ def parse(
     problems = Problems(source)
     variables = Variables(environ, only)
     file = _file(data, folder, variables, problems)
+    tracing, unheard = (None, ()) if file is None else _tracing(file, environ, problems)
     if file is None or problems:
         raise problems.error()
     resources = tuple(file.defaults.resource(name, own, own.limit()) for name, own in file.resources())
@@ -114,6 +121,8 @@ def parse(
         listen=file.listen,
         admin=file.admin,
         clients=None if file.clients is None else tuple(each.client(name) for name, each in file.clients.items()),
+        tls=None if file.tls is None else file.tls.tls(),
+        insecure=file.insecure,
         http=file.http,
         state=file.state if "state" in file.model_fields_set else _default_state(environ),
         drain_timeout=file.drain_timeout,
@@ -121,6 +130,7 @@ def parse(
         restart_grace=file.restart_grace,
         on_store_error=file.on_store_error,
         audit=None if file.audit is None else file.audit.auditing(),
+        tracing=tracing,
         watch=file.watch,
         bounds=file.bounds.bounds(),
         max_client_series=file.max_client_series,
@@ -128,8 +138,22 @@ def parse(
         source=source,
         hash=fingerprint(data),
         variables=frozenset(variables.used),
-        warnings=tuple(_all_warnings(file)),
+        warnings=(*_all_warnings(file), *unheard),
     )
+
+
+def _tracing(file: File, environ: Mapping[str, str], problems: Problems) -> tuple[Tracing | None, tuple[str, ...]]:
+    """What is to be traced, and what to warn of; what the file itself asks for, and cannot be, is a problem."""
+    said = "tracing" in file.model_fields_set
+    asked = by_environment(environ) if not said else None if file.tracing is None else file.tracing.tracing()
+    if asked is None or disabled(environ):
+        return None, ()
+    if why := hindrance(environ):
+        if said:
+            problems.add(None, ("tracing",), why)
+            return None, ()
+        return None, (f"nothing is traced, though OTEL_TRACES_EXPORTER asks for it: {why}",)
+    return asked, ()
 
 
 _WHY: Final[dict[type[OSError], str]] = {
@@ -194,13 +218,16 @@ def _all_warnings(file: File) -> Iterator[str]:
     asked = file.clients is not None
     yield from chain(*(_warnings(address, asked=asked) for address in file.listen))
     yield from chain(*(_admin_warnings(address, asked=asked) for address in file.admin))
+    # Whoever says of the pages alone that others are kept from them need not be told; a token is another matter.
+    if (http := file.http) is not None and (http.clients or not http.insecure):
+        yield from _warnings(http.address, asked=http.clients)
 
 
 def _warnings(address: Address, *, asked: bool) -> Iterator[str]:
     match address:
         case TcpAddress():
-            if not address.is_loopback:
-                known = "their tokens can be read on the way" if asked else "nobody is asked who they are"
+            if not address.is_loopback and not (address.tls and asked):
+                known = "tokens can be read on the way" if asked else "nobody is asked who they are"
                 yield (
                     f"other machines may reach {address}, and {known}: "
                     "listen on 127.0.0.1, or let a firewall decide who gets through"

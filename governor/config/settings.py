@@ -14,7 +14,10 @@ from governor.auditing import Auditing
 from governor.bounds import Bounds
 from governor.config.change import SettingChange
 from governor.config.load import Config
+from governor.config.pages import Http
 from governor.config.units import format_duration, format_size
+from governor.tls import Tls
+from governor.tracing import Tracing
 
 # Everything else that is not about resources holds from the start to the end of a daemon.
 AT_ONCE: Final = frozenset({"clients", "drain_timeout", "watch", "max_client_series"})
@@ -56,16 +59,24 @@ def _text(name: str, value: object) -> str:
             return ", ".join([_text(name, each) for each in value])
         case UnixAddress():
             return _socket(value)
-        case TcpAddress() | Path() | StrEnum():
+        case TcpAddress() | Http() | Tls() | Path() | StrEnum():
             return str(value)
+        case Auditing() | Tracing() | Client() | Bounds():
+            return _section(value)
+        case _:
+            raise AssertionError(f"{name}: nobody has said how to write this")
+
+
+def _section(value: Auditing | Tracing | Client | Bounds) -> str:
+    match value:
         case Auditing():
             return _audit(value)
+        case Tracing():
+            return _tracing(value)
         case Client():
             return _client(value)
         case Bounds():
             return _bounds(value)
-        case _:
-            raise AssertionError(f"{name}: nobody has said how to write this")
 
 
 def _audit(asked: Auditing) -> str:
@@ -82,10 +93,24 @@ def _bounds(bounds: Bounds) -> str:
     )
 
 
+def _tracing(asked: Tracing) -> str:
+    told = [asked.endpoint or "on"]
+    if asked.ratio is not None:
+        told.append(f"ratio {asked.ratio:g}")
+    if asked.service_name:
+        told.append(f"service_name {asked.service_name}")
+    if asked.timeout is not None:
+        told.append(f"timeout {format_duration(asked.timeout)}")
+    return " ".join(told)
+
+
 def _client(client: Client) -> str:
     """With what tells its tokens apart, and is far too little to find one."""
     told = [client.name, "verbs", " ".join(sorted(client.verbs)), "resources", " ".join(client.resources)]
-    told += ["tokens", " ".join(token.hex()[:_TOLD_OF_TOKEN] for token in client.tokens)]
+    if client.tokens:
+        told += ["tokens", " ".join(token.hex()[:_TOLD_OF_TOKEN] for token in client.tokens)]
+    if client.sans:
+        told += ["sans", " ".join(client.sans)]
     if client.max_permits is not None:
         told += ["max_permits", str(client.max_permits)]
     if client.max_waiters is not None:

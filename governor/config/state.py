@@ -3,7 +3,8 @@
 It knows the answers that operators are given. It must never know how a config is read, or what it does.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from governor.core.types import Nanos
 
@@ -31,7 +32,8 @@ class Reloaded:
 
     ``added``, ``changed`` and ``removed`` name resources, ``settings`` keys of the daemon itself that hold from now on,
     and ``at_next_start`` those that are other than at this start and hold from the next. ``by``: who asked for it, as
-    far as they said; several may have asked for one reading. ``state`` is as of then.
+    far as they said; several may have asked for one reading. ``state`` is as of then. ``details``: of the first that
+    have changed, how, by the name.
     """
 
     state: ConfigState
@@ -42,6 +44,7 @@ class Reloaded:
     settings: tuple[str, ...] = ()
     at_next_start: tuple[str, ...] = ()
     by: tuple[str, ...] = ()
+    details: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def told(self) -> str:
@@ -50,9 +53,13 @@ class Reloaded:
             return "; ".join(self.state.problems)
         parts = {
             "added": self.added,
-            "changed": self.changed,
+            "changed": self.detailed(self.changed),
             "removed": self.removed,
-            "set": self.settings,
+            "set": self.detailed(self.settings),
             "at the next start": self.at_next_start,
         }
         return "; ".join(f"{what} {', '.join(names)}" for what, names in parts.items() if names) or "nothing changed"
+
+    def detailed(self, names: Sequence[str]) -> list[str]:
+        """Each with what it was and is, where that is known: ``orders-db (permits 10 -> 4)``."""
+        return [f"{name} ({self.details[name]})" if name in self.details else name for name in names]

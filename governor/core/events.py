@@ -6,7 +6,7 @@ It knows what may be asked of the engine. It must never know who asks or how the
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from governor.core.types import Claim, LeaseId, Nanos, Outcome, Standing, TicketId
+from governor.core.types import UNSAID, Claim, LeaseId, Nanos, Outcome, Said, Standing, TicketId
 
 if TYPE_CHECKING:
     from governor.core.limit import LimitSpec
@@ -149,6 +149,7 @@ class SetStanding:
 
     resource: str
     standing: Standing
+    said: Said = UNSAID
 
 
 @dataclass(slots=True)
@@ -158,6 +159,7 @@ class SetOverride:
     resource: str
     limit: "LimitSpec | None"
     until: Nanos = 0
+    said: Said = UNSAID
 
 
 @dataclass(slots=True)
@@ -175,6 +177,7 @@ class Quarantine:
     resource: str
     member: str
     until: Nanos | None = None
+    said: Said = UNSAID
 
 
 @dataclass(slots=True)

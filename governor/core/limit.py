@@ -8,7 +8,7 @@ from typing import ClassVar, Protocol
 
 from governor.core.memory import Memory
 from governor.core.snapshot import MemberCounts, MemberView, WindowView
-from governor.core.types import Member, Nanos, Outcome
+from governor.core.types import Member, Nanos, Outcome, Said
 
 
 class LimitSpec(Protocol):
@@ -38,7 +38,11 @@ class Roster(Protocol):
         """Have this member, or all, opened anew. The ids of those for which that is news."""
         ...
 
-    def keep_out(self, member_id: str, until: Nanos, now: Nanos) -> bool:
+    def view(self, member_id: str, now: Nanos) -> MemberView | None:
+        """One member; None when there is none of this name."""
+        ...
+
+    def keep_out(self, member_id: str, until: Nanos, said: Said, now: Nanos) -> bool:
         """Quarantine a declared member until then, `NEVER` is until it is readmitted; whether that changes anything."""
         ...
 

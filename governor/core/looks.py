@@ -13,7 +13,7 @@ from governor.core.leases import Lease
 from governor.core.lending import Lending
 from governor.core.resource import Remembered, Resource, ResourceSpec
 from governor.core.snapshot import Held, LeaseView, MemberView, Past, ResourceSnapshot, WaiterView, WindowView
-from governor.core.types import EndReason, LeaseId, Nanos, TicketId
+from governor.core.types import Claim, EndReason, LeaseId, Nanos, Standing, TicketId
 
 
 class Looks:
@@ -151,10 +151,20 @@ class Looks:
             request_id=ask.event.request_id,
         )
 
+    def paused(self, claims: Iterable[Claim]) -> tuple[str, ...]:
+        """Those of what is claimed that are paused: until they are resumed, nobody can tell how long it takes."""
+        named = [self._lending.resources.get((claim.resource, claim.key)) for claim in claims]
+        return tuple([each.spec.name for each in named if each is not None and each.standing is Standing.PAUSED])
+
     def members(self, resource: str, *, now: Nanos) -> tuple[MemberView, ...]:
         """The members of one that has any."""
         known = self._named(resource)
         return () if known is None or known.limit.roster is None else known.limit.roster.views(now)
+
+    def member(self, resource: str, member: str, *, now: Nanos) -> MemberView | None:
+        """One of those, by its id."""
+        known = self._named(resource)
+        return None if known is None or known.limit.roster is None else known.limit.roster.view(member, now)
 
     def windows(self, resource: str, *, now: Nanos) -> tuple[WindowView, ...]:
         """The windows of one that has any."""

@@ -10,7 +10,7 @@ from typing import Final
 from governor.core.agenda import NEVER
 from governor.core.memory import Memory, number, table, text
 from governor.core.snapshot import MemberState, MemberView
-from governor.core.types import Member, Nanos
+from governor.core.types import UNSAID, Member, Nanos, Said
 
 # By then any quarantine has reached its cap; counting on would only make ever longer numbers.
 _MAX_FAILURES: Final = 64
@@ -23,8 +23,8 @@ class PoolMember:
     declared ones. ``max_leases``: its slots, 0 when it is declared no more. ``lent``: slots lent now.
     ``lendings``: how often one ever was. ``returned`` orders members by when something last came back to
     them, 0 is never. ``until``: the end of its quarantine, None outside of one; `NEVER` is until it is readmitted.
-    ``by_operator``: who quarantined it. ``failures``: how often in a row it was seen to be broken. ``place`` is the
-    business of ``Turns``.
+    ``by_operator``: who quarantined it, and ``said`` what he says besides. ``failures``: how often in a row it was seen
+    to be broken. ``place`` is the business of ``Turns``.
     """
 
     __slots__ = (
@@ -40,6 +40,7 @@ class PoolMember:
         "place",
         "record",
         "returned",
+        "said",
         "until",
     )
 
@@ -53,6 +54,7 @@ class PoolMember:
         self.returned = 0
         self.until: Nanos | None = None
         self.by_operator = False
+        self.said = UNSAID
         self.failures = 0
         self.place: int | None = None
         self._opened = now
@@ -115,17 +117,19 @@ class PoolMember:
         self._recycle(now)
         until = now + min(max_quarantine, quarantine << (self.failures - 1))
         if self.until is None or self.until < until:
-            self.until, self.by_operator = until, False
+            self._keep(until)
 
-    def keep_out(self, until: Nanos) -> bool:
+    def keep_out(self, until: Nanos, said: Said) -> bool:
         """An operator says until when, and it counts for more than what was; whether that changes anything."""
-        former = self.until, self.by_operator
-        self.until, self.by_operator = until, True
-        return former != (until, True)
+        same = self.by_operator and self.until == until
+        if same and said.reason in ("", self.said.reason):
+            return False
+        self._keep(until, by_operator=True, said=said)
+        return True
 
     def readmit(self) -> None:
         """Its quarantine is over."""
-        self.until, self.by_operator = None, False
+        self._keep(None)
 
     def recycle(self, now: Nanos) -> bool:
         """What is open on it must be opened anew: now, or if it is lent, when it is next lent. Whether that is news."""
@@ -155,6 +159,7 @@ class PoolMember:
             failures=self.failures,
             until=None if self.until == NEVER else self.until,
             by_operator=self.by_operator,
+            said=self.said,
         )
 
     def hold(self, record: Member) -> None:
@@ -180,6 +185,8 @@ class PoolMember:
         if self.until is not None:
             length = None if self.until == NEVER else self.until - now
             memory["kept" if self.by_operator else "quarantine"] = length
+            if self.said != UNSAID:
+                memory["said"] = {"actor": self.said.actor, "reason": self.said.reason}
         if not self.max_leases:
             # Nobody declares it any more, so nobody else knows.
             memory["attributes"] = dict(self.record.attributes)
@@ -203,8 +210,12 @@ class PoolMember:
         if "quarantine" in known:
             self.until = now + number(known["quarantine"])
         if "kept" in known:
-            kept = known["kept"]
-            self.until, self.by_operator = NEVER if kept is None else now + number(kept), True
+            kept, said = known["kept"], table(known.get("said", {}))
+            by = Said(text(said.get("actor", "")), text(said.get("reason", "")))
+            self._keep(NEVER if kept is None else now + number(kept), by_operator=True, said=by)
+
+    def _keep(self, until: Nanos | None, *, by_operator: bool = False, said: Said = UNSAID) -> None:
+        self.until, self.by_operator, self.said = until, by_operator, said
 
     def _recycle(self, now: Nanos) -> None:
         record = self.record

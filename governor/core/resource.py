@@ -9,7 +9,7 @@ from governor.core.limit import LimitSpec
 from governor.core.line import Line
 from governor.core.memory import Memory
 from governor.core.snapshot import Peak, ResourceSnapshot
-from governor.core.types import Nanos, Standing
+from governor.core.types import UNSAID, Nanos, Said, Standing
 
 
 @dataclass(slots=True, frozen=True)
@@ -41,6 +41,7 @@ class Override:
 
     limit: LimitSpec
     until: Nanos
+    said: Said = UNSAID
 
 
 @dataclass(slots=True, frozen=True)
@@ -57,6 +58,8 @@ class Remembered:
     standing: Standing = Standing.OPEN
     override: Override | None = None
     declared: bool = True
+    # Of the standing.
+    said: Said = UNSAID
 
 
 class Resource:
@@ -65,8 +68,8 @@ class Resource:
     ``spec`` is as declared; an ``override`` has another limit in force. ``leases`` counts the live leases that cover
     it. ``ripens_at`` is the instant at which time alone lets its line move, as it stands on the engine's agenda.
     ``removed``: no longer declared, gone with its last lease. ``closed``: nothing is granted of it, as it is removed or
-    its ``standing`` says so. ``most``: how much was in use at once since the last `peak`; of a rate limit, how much was
-    granted in all.
+    its ``standing`` says so. ``said``: by whom it stands so, and why. ``most``: how much was in use at once since the
+    last `peak`; of a rate limit, how much was granted in all.
     """
 
     __slots__ = (
@@ -80,6 +83,7 @@ class Resource:
         "override",
         "removed",
         "ripens_at",
+        "said",
         "spec",
         "standing",
     )
@@ -96,6 +100,7 @@ class Resource:
         self.override: Override | None = None
         self.removed = False
         self.standing = Standing.OPEN
+        self.said = UNSAID
         # Of the two above, so that an ask looks at one thing.
         self.closed = False
 
@@ -106,12 +111,13 @@ class Resource:
 
     def remember(self, now: Nanos) -> Remembered:
         """All that a restart must know of it, but for the leases."""
-        return Remembered(self.spec, self.limit.remember(now), now, self.standing, self.override, not self.removed)
+        memory, declared = self.limit.remember(now), not self.removed
+        return Remembered(self.spec, memory, now, self.standing, self.override, declared, self.said)
 
     def redeclare(self, spec: ResourceSpec, now: Nanos) -> None:
         """Obey ``spec``, of the same kind, from now on; what is lent stays lent, and an override stays in force."""
         self.removed = False
-        self.stand(self.standing)
+        self.stand(self.standing, self.said)
         if spec.limit != self.spec.limit and self.override is None:
             self.limit.reconfigure(spec.limit, now)
         self.spec = spec
@@ -123,9 +129,10 @@ class Resource:
         if limit != former:
             self.limit.reconfigure(limit, now)
 
-    def stand(self, standing: Standing) -> None:
+    def stand(self, standing: Standing, said: Said = UNSAID) -> None:
         """An operator says so."""
         self.standing = standing
+        self.said = UNSAID if standing is Standing.OPEN else said
         self.closed = self.removed or standing is not Standing.OPEN
 
     def remove(self) -> None:
@@ -165,4 +172,5 @@ class Resource:
             lease=spec.lease,
             max_wait=spec.max_wait,
             max_waiters=spec.max_waiters,
+            said=self.said,
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from governor.core.types import Claim, EndReason, Grant, LeaseId, Nanos, Standing, TicketId
+from governor.core.types import UNSAID, Claim, EndReason, Grant, LeaseId, Nanos, Said, Standing, TicketId
 
 if TYPE_CHECKING:
     from governor.core.resource import Override, ResourceSpec
@@ -37,7 +37,7 @@ class MemberView:
 
     ``lendings``: how often it was lent in all. ``failures``: how often in a row it came back broken. ``until``: when
     its quarantine ends by itself, None if it is in none or it lasts until an operator ends it. ``by_operator``: an
-    operator began it.
+    operator began it, and in ``said`` who, and why.
     """
 
     id: str
@@ -50,6 +50,7 @@ class MemberView:
     failures: int
     until: Nanos | None
     by_operator: bool
+    said: Said = UNSAID
 
 
 @dataclass(slots=True, frozen=True)
@@ -104,8 +105,8 @@ class ResourceSnapshot:
     ``lends``: permits come back, rather than being spent.
     ``available``: permits that one ask could have now, were the line empty. ``over_limit``: lent beyond a capacity
     that has shrunk. ``oldest_wait``: of the first in line, None when the line is empty. ``members``: pools only.
-    ``standing``: what an operator says of it. ``removed``: no longer declared, gone with its last lease. ``spec`` is in
-    force; it differs from what is ``declared`` while there is an ``override``.
+    ``standing``: what an operator says of it, and in ``said`` who, and why. ``removed``: no longer declared, gone with
+    its last lease. ``spec`` is in force; it differs from what is ``declared`` while there is an ``override``.
     """
 
     name: str
@@ -127,6 +128,7 @@ class ResourceSnapshot:
     lease: Nanos
     max_wait: Nanos
     max_waiters: int
+    said: Said = UNSAID
 
 
 @dataclass(slots=True, frozen=True)

@@ -1,7 +1,7 @@
 """Steering: what an operator orders about one resource.
 
-It knows when an order can be obeyed, and whom it tells what. It must never know who the operator is. In one sentence:
-an order that cannot be obeyed, or is obeyed already, changes nothing.
+It knows when an order can be obeyed, and whom it tells what. It must never decide anything by who the operator says he
+is. In one sentence: an order that cannot be obeyed, or is obeyed already, changes nothing.
 """
 
 from typing import assert_never
@@ -23,7 +23,7 @@ def steer(lending: Lending, order: Steer, now: Nanos, effects: list[Effect]) -> 
     elif resource.removed:
         effects.append(SteerRefused(order.resource, SteerProblem.REMOVED))
     elif isinstance(order, SetStanding):
-        _stand(lending, resource, order.standing, now, effects)
+        _stand(lending, resource, order, now, effects)
     elif isinstance(order, SetOverride):
         _override(lending, resource, order, now, effects)
     else:
@@ -46,10 +46,14 @@ def override_over(lending: Lending, resource: Resource, at: Nanos, now: Nanos, e
     reload.heed(lending, resource, now, effects)
 
 
-def _stand(lending: Lending, resource: Resource, standing: Standing, now: Nanos, effects: list[Effect]) -> None:
+def _stand(lending: Lending, resource: Resource, order: SetStanding, now: Nanos, effects: list[Effect]) -> None:
+    standing = order.standing
     changed = resource.standing is not standing
-    effects.append(Steered(resource.spec.name, changed))
-    resource.stand(standing)
+    # Whoever says the same once more and why, where another or nobody has said why, is the one to be asked about it.
+    says_why = standing is not Standing.OPEN and order.said.reason not in ("", resource.said.reason)
+    effects.append(Steered(resource.spec.name, changed or says_why))
+    if changed or says_why:
+        resource.stand(standing, order.said)
     if standing is Standing.DRAINING:
         for ask in list(resource.line):
             lending.deny(ask, Denial(Reason.DRAINING, resource.spec.name), now, effects)
@@ -59,7 +63,7 @@ def _stand(lending: Lending, resource: Resource, standing: Standing, now: Nanos,
 
 def _override(lending: Lending, resource: Resource, order: SetOverride, now: Nanos, effects: list[Effect]) -> None:
     name = resource.spec.name
-    override = None if order.limit is None else Override(order.limit, order.until)
+    override = None if order.limit is None else Override(order.limit, order.until, order.said)
     if not resource.spec.limit.overridable:
         effects.append(SteerRefused(name, SteerProblem.POOL))
     elif override is not None and override.limit.kind != resource.spec.kind:
@@ -88,7 +92,7 @@ def _members(resource: Resource, order: Recycle | Quarantine | Readmit, now: Nan
             until = NEVER if order.until is None else order.until
             if until <= now:
                 return SteerRefused(name, SteerProblem.OVER)
-            return Steered(name, roster.keep_out(order.member, until, now), (order.member,))
+            return Steered(name, roster.keep_out(order.member, until, order.said, now), (order.member,))
         case Readmit():
             return Steered(name, roster.readmit(order.member, now), (order.member,))
         case _:

@@ -100,6 +100,17 @@ class Grant:
 
 
 @dataclass(slots=True, frozen=True)
+class Said:
+    """What goes along with an order and decides nothing: who says he gives it, and why, in his own words."""
+
+    actor: str = ""
+    reason: str = ""
+
+
+UNSAID: Final = Said()
+
+
+@dataclass(slots=True, frozen=True)
 class Ended:
     """Why a lease ended, and how long ago."""
 

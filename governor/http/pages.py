@@ -4,20 +4,18 @@ It knows the paths and the words. It must never know how they travel.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Final, Protocol
+from typing import Final
 from weakref import WeakSet
 
 from governor.http.details import Details
 from governor.http.document import PAGE, PAGE_HEADERS
+from governor.http.door import RESOURCES
 from governor.http.live import Live
+from governor.http.reply import Reply, say
 from governor.http.sight import Sight
 from governor.metrics import Facts, Metrics
-
-TEXT: Final = "text/plain; charset=utf-8"
-_RESOURCES: Final = "/-/resources/"
 
 _INDEX: Final = """\
 governor
@@ -37,28 +35,6 @@ _CROWDED_SECONDS: Final = 2.0
 _FULL_AGAIN_S: Final = 5
 
 
-class Stream(Protocol):
-    """An answer that goes on for as long as its client is there."""
-
-    async def more(self) -> Iterator[bytes] | None:
-        """The next chunks, when there are any, all of which must be taken; None at the end."""
-        ...
-
-    def close(self) -> None:
-        """End it, from either side; safe twice."""
-        ...
-
-
-@dataclass(slots=True, frozen=True)
-class Reply:
-    """One answer; a long body comes in chunks that are made as they are sent, and a `Stream` must be closed."""
-
-    status: HTTPStatus
-    body: bytes | Iterator[bytes] | Stream
-    content_type: str = TEXT
-    headers: dict[str, str] = field(default_factory=dict)
-
-
 class Pages:
     """The answers to what may be asked over HTTP; nothing that is asked changes anything."""
 
@@ -67,6 +43,8 @@ class Pages:
         self._metrics = metrics
         self._not_ready = not_ready
         self._live, self._details = Live(sight), Details(sight)
+        # Called at each scrape, for the sake of the next one.
+        self.scraped: Callable[[], object] = lambda: None
         # Those of this turn of the loop; the latest, for a crowd; and all that somebody has not read yet.
         self._facts: Facts | None = None
         self._latest: Facts | None = None
@@ -74,7 +52,7 @@ class Pages:
         self._by_path: dict[str, Callable[[str], Reply]] = {
             "/": _status_page,
             "/metrics": self._page,
-            "/-/healthy": lambda _accept: _say(HTTPStatus.OK, "healthy\n"),
+            "/-/healthy": lambda _accept: say(HTTPStatus.OK, "healthy\n"),
             "/-/ready": lambda _accept: self._ready(),
             "/-/events": lambda _accept: self._events(),
         }
@@ -83,28 +61,27 @@ class Pages:
         """The answer to one request; of one to a HEAD, only the head is meant to be sent."""
         page = self._by_path.get(path)
         if page is None:
-            if not path.startswith(_RESOURCES):
-                return _say(HTTPStatus.NOT_FOUND, "nothing is here; / lists what there is\n")
-            page = lambda _accept: self._detail(path.removeprefix(_RESOURCES))  # noqa: E731
+            if not path.startswith(RESOURCES):
+                return say(HTTPStatus.NOT_FOUND, "nothing is here; / lists what there is\n")
+            page = lambda _accept: self._detail(path.removeprefix(RESOURCES))  # noqa: E731
         if method not in {"GET", "HEAD"}:
-            return _say(HTTPStatus.METHOD_NOT_ALLOWED, "this can only be read: GET or HEAD\n", Allow="GET, HEAD")
+            return say(HTTPStatus.METHOD_NOT_ALLOWED, "this can only be read: GET or HEAD\n", Allow="GET, HEAD")
         if headers.get("Sec-Fetch-Site", "") in {"cross-site", "same-site"} and path.startswith("/-/"):
             # It could not read the answer, but take the places of those who may watch.
-            return _say(HTTPStatus.FORBIDDEN, "this is not for the scripts of other sites\n")
+            return say(HTTPStatus.FORBIDDEN, "this is not for the scripts of other sites\n")
         return page(headers.get("Accept", ""))
 
     def _events(self) -> Reply:
         if self._live.is_full:
             again = str(_FULL_AGAIN_S)
-            return _say(HTTPStatus.SERVICE_UNAVAILABLE, "too many watch; try again soon\n", **{"Retry-After": again})
-        headers = {"X-Accel-Buffering": "no", "Cross-Origin-Resource-Policy": "same-origin"}
-        return Reply(HTTPStatus.OK, self._live.view(), "text/event-stream; charset=utf-8", headers)
+            return say(HTTPStatus.SERVICE_UNAVAILABLE, "too many watch; try again soon\n", **{"Retry-After": again})
+        return Reply(HTTPStatus.OK, self._live.view(), "text/event-stream; charset=utf-8", {"X-Accel-Buffering": "no"})
 
     def _detail(self, resource: str) -> Reply:
         told = self._details.of(resource)
         if told is None:
-            return _say(HTTPStatus.NOT_FOUND, "there is no such resource\n")
-        return Reply(HTTPStatus.OK, told, "application/json", {"Cross-Origin-Resource-Policy": "same-origin"})
+            return say(HTTPStatus.NOT_FOUND, "there is no such resource\n")
+        return Reply(HTTPStatus.OK, told, "application/json")
 
     def _page(self, accept: str) -> Reply:
         page = self._metrics.page(accept, self._metrics_now())
@@ -121,6 +98,7 @@ class Pages:
             loop = asyncio.get_running_loop()
             self._facts = self._metrics.facts()
             self._alive.add(self._facts)
+            self.scraped()
             loop.call_soon(self._forget)
             if len(self._alive) > _PAGES_APART:
                 self._latest = self._facts
@@ -136,16 +114,12 @@ class Pages:
     def _ready(self) -> Reply:
         why_not = self._not_ready()
         if why_not is None:
-            return _say(HTTPStatus.OK, "ready\n")
-        return _say(HTTPStatus.SERVICE_UNAVAILABLE, f"not ready: {why_not}\n")
+            return say(HTTPStatus.OK, "ready\n")
+        return say(HTTPStatus.SERVICE_UNAVAILABLE, f"not ready: {why_not}\n")
 
 
 def _status_page(accept: str) -> Reply:
     """For a browser the page, for all else what there is."""
     if "text/html" in accept:
         return Reply(HTTPStatus.OK, PAGE, "text/html; charset=utf-8", PAGE_HEADERS)
-    return _say(HTTPStatus.OK, _INDEX, Vary="Accept")
-
-
-def _say(status: HTTPStatus, text: str, **headers: str) -> Reply:
-    return Reply(status, text.encode(), headers=headers)
+    return say(HTTPStatus.OK, _INDEX, Vary="Accept")

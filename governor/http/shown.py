@@ -17,6 +17,7 @@ from governor.core.types import MILLISECOND, SECOND, Nanos
 from governor.http.document import PAGE_HASH
 from governor.http.sight import Head
 from governor.session import Session
+from governor.wording import said
 
 Json = str | int | float | None | Sequence["Json"] | Mapping[str, "Json"]
 Shown = dict[str, Json]
@@ -68,8 +69,10 @@ def resource(of: ResourceSnapshot, now: Nanos) -> Shown:
         "max_wait": of.max_wait // MILLISECOND,
         "since": None if of.oldest_wait is None else _instant(now - of.oldest_wait),
         "standing": of.standing.value,
+        "why": said(of.said.actor, of.said.reason),
         "removed": of.removed,
         "override": None if of.override is None else _instant(of.override.until),
+        "override_why": "" if of.override is None else said(of.override.said.actor, of.override.said.reason),
         "quarantined": 0 if of.members is None else of.members.quarantined,
     }
 
@@ -105,6 +108,7 @@ def member(of: MemberView) -> Shown:
     return {
         "id": of.id,
         "state": f"{of.state.value} by an operator" if of.by_operator else of.state.value,
+        "why": said(of.said.actor, of.said.reason),
         "lent": of.lent,
         "max": of.max_leases,
         "generation": of.generation,

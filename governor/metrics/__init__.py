@@ -17,9 +17,9 @@ from governor.bounds import Bound
 from governor.clock import LoopClock
 from governor.core.effects import Effect
 from governor.core.snapshot import Snapshot
-from governor.core.types import EndReason, Nanos, Reason
-from governor.metrics.histogram import LAGS, WRITES, Histogram
-from governor.metrics.page import ConfigFacts, DaemonFacts, Facts, written
+from governor.core.types import Claim, EndReason, Grant, Nanos, Reason
+from governor.metrics.histogram import LAGS, WRITES, Exemplar, Histogram
+from governor.metrics.page import CertificateFacts, ConfigFacts, DaemonFacts, Facts, written
 from governor.metrics.protobuf import ProtobufPen, of_registry
 from governor.metrics.tally import Tallies
 from governor.metrics.text import Format, TextPen, chunks, negotiate
@@ -54,6 +54,9 @@ class Metrics:
         self._audit_dropped = self._audit_write_errors = 0
         self._callers_refused: Counter[str] = Counter()
         self._bounds_reached: Counter[str] = Counter()
+        self._certificate = CertificateFacts()
+        self._spans_exported = 0
+        self._spans_dropped: Counter[str] = Counter()
         self._config = ConfigFacts()
         # The process, its garbage collector and its Python, as every Prometheus client in Python shows them.
         self._process = CollectorRegistry()
@@ -109,6 +112,25 @@ class Metrics:
         """A client was refused or cut off for taking too much of the daemon itself."""
         self._bounds_reached[bound] += 1
 
+    def certificate_read(self, span: tuple[float, float] | None) -> None:
+        """From when and until when the certificate counts that is shown from now on, in seconds of Unix time.
+
+        None: its files were read and are not in order. From whatever thread.
+        """
+        self._certificate = CertificateFacts(span or self._certificate.span, in_order=span is not None)
+
+    def exemplify(self, named: Iterable[Claim | Grant], outcome: str | None, exemplar: Exemplar) -> None:
+        """The span of a wait that was counted just now, by its outcome, or of a hold, which has none."""
+        self._tallies.exemplify(named, outcome, exemplar)
+
+    def spans_exported(self, spans: int) -> None:
+        """So many were; from the one thread that does."""
+        self._spans_exported += spans
+
+    def spans_dropped(self, reason: str, spans: int) -> None:
+        """So many were not, for one reason; of each reason from one thread."""
+        self._spans_dropped[reason] += spans
+
     def config_loaded(self, digest: str, at_unix_seconds: float) -> None:
         """The config with this hash is in force since then."""
         self._config = ConfigFacts(digest, at_unix_seconds, last_successful=True)
@@ -135,6 +157,9 @@ class Metrics:
             self._audit_write_errors,
             self._callers_refused.copy(),
             self._bounds_reached.copy(),
+            self._certificate,
+            self._spans_exported,
+            self._spans_dropped.copy(),
         )
         return Facts(snapshot, self._tallies.copy(), self._loop_lag.copy(), daemon, self._config, self._version)
 

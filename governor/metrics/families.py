@@ -247,12 +247,45 @@ BOUNDS_REACHED: Final = Family(
     "How often a client was refused or cut off for taking more of the daemon itself than it may, by bound: sessions, "
     "sessions_per_client, http_connections, or unread (answers that lie unread).",
 )
+CERTIFICATE_IN_ORDER: Final = Family(
+    "governor_tls_last_reload_successful",
+    "gauge",
+    (),
+    "1 if the certificate of tls:// addresses was in order when its files last changed; 0 if it was not, and the one "
+    "before is still shown. Absent without tls.",
+)
+CERTIFICATE_NOT_BEFORE: Final = Family(
+    "governor_tls_certificate_not_before_timestamp_seconds",
+    "gauge",
+    (),
+    "From when the certificate counts that is shown at tls:// addresses, and those that it was made with, in seconds "
+    "of Unix time. Absent without tls.",
+)
+CERTIFICATE_NOT_AFTER: Final = Family(
+    "governor_tls_certificate_not_after_timestamp_seconds",
+    "gauge",
+    (),
+    "Until when they count, in seconds of Unix time. Absent without tls.",
+)
 CALLERS_REFUSED: Final = Family(
     "governor_callers_refused_total",
     "counter",
     ("reason",),
     "Calls and asks that their caller may not make, where the config has clients, by reason: unauthenticated, "
     "permission_denied, or client_limit (more, or more often, than it may).",
+)
+SPANS_EXPORTED: Final = Family(
+    "governor_spans_exported_total",
+    "counter",
+    (),
+    "Spans that the collector has taken, where the daemon traces.",
+)
+SPANS_DROPPED: Final = Family(
+    "governor_spans_dropped_total",
+    "counter",
+    ("reason",),
+    "Spans that were not exported, by reason: queue_full (more came than go out), refused (the collector did not take "
+    "them, or is away), ending (the daemon ended first), or too_many_holds (as many are traced as may be).",
 )
 
 # Every family of the daemon's own.

@@ -9,7 +9,7 @@ histograms. What was counted before is then as coarse as it was, and nothing is 
 
 from bisect import bisect_left
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from governor.core.types import MILLISECOND, SECOND, Nanos
 
@@ -48,29 +48,47 @@ def finer(bounds: tuple[Nanos, ...]) -> tuple[Nanos, ...]:
     return tuple(sorted({*bounds, *_NATIVE}))
 
 
+class Exemplar(NamedTuple):
+    """One of those that were counted: the span that has all of it, and when that was, by the wall clock."""
+
+    value: Nanos
+    trace_id: str
+    span_id: str
+    at: Nanos
+
+
 class Histogram:
     """Counts of durations, each under the smallest bound it is not above; the last are above all bounds.
 
-    ``told``: the bounds that people think in. ``bounds`` are the same, or finer.
+    ``told``: the bounds that people think in. ``bounds`` are the same, or finer. ``exemplars``: the last of each bucket
+    of those that are told, by its number; None while nothing is traced.
     """
 
-    __slots__ = ("bounds", "counts", "told", "total")
+    __slots__ = ("bounds", "counts", "exemplars", "told", "total")
 
     def __init__(self, told: tuple[Nanos, ...], *, fine: bool = False) -> None:
         self.told = told
         self.bounds = finer(told) if fine else told
         self.counts = [0] * (len(self.bounds) + 1)
         self.total: Nanos = 0
+        self.exemplars: dict[int, Exemplar] | None = None
 
     def add(self, value: Nanos) -> None:
         """Count one duration."""
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
 
+    def exemplify(self, exemplar: Exemplar) -> None:
+        """Show this one beside the count of its bucket, in which it is counted already."""
+        if self.exemplars is None:
+            self.exemplars = {}
+        self.exemplars[bisect_left(self.told, exemplar.value)] = exemplar
+
     def copy(self) -> "Histogram":
         """The same counts, which stay as they are now."""
         twin = Histogram.__new__(Histogram)
         twin.told, twin.bounds, twin.counts, twin.total = self.told, self.bounds, self.counts[:], self.total
+        twin.exemplars = None if self.exemplars is None else self.exemplars.copy()
         return twin
 
     def refine(self) -> None:

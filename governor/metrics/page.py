@@ -38,6 +38,7 @@ _OUTCOMES: Final = (
 )
 _ENDS: Final = (EndReason.RELEASED, EndReason.EXPIRED, EndReason.DISCONNECTED)
 _CALLERS: Final = (Reason.UNAUTHENTICATED, Reason.PERMISSION_DENIED, Reason.CLIENT_LIMIT)
+_SPANS: Final = ("queue_full", "refused", "ending", "too_many_holds")
 _STRAYS: Final = (Reason.UNKNOWN_RESOURCE.value, Reason.MALFORMED.value)
 _RELEASES: Final = (LeaseState.RELEASED, LeaseState.ENDED, LeaseState.UNKNOWN)
 _RENEWALS: Final = (LeaseState.RENEWED, LeaseState.ENDED, LeaseState.UNKNOWN, LeaseState.REFUSED)
@@ -53,6 +54,17 @@ class ConfigFacts:
 
 
 @dataclass(slots=True, frozen=True)
+class CertificateFacts:
+    """From when and until when the certificate counts that is shown, in seconds of Unix time; None without TLS.
+
+    ``in_order``: whether its files were when they were last read.
+    """
+
+    span: tuple[float, float] | None = None
+    in_order: bool = True
+
+
+@dataclass(slots=True, frozen=True)
 class DaemonFacts:
     """What has happened to the daemon itself: how long it was frozen, how its writing went."""
 
@@ -64,6 +76,9 @@ class DaemonFacts:
     audit_write_errors: int
     callers_refused: Mapping[str, int]
     bounds_reached: Mapping[str, int]
+    certificate: CertificateFacts
+    spans_exported: int
+    spans_dropped: Mapping[str, int]
 
 
 @dataclass(slots=True, frozen=True, weakref_slot=True, eq=False)
@@ -131,6 +146,7 @@ def written(facts: Facts, pen: Pen[AnyStr]) -> Iterator[AnyStr]:
 def _about_the_daemon(facts: Facts, pen: Pen[AnyStr]) -> Iterator[AnyStr]:
     config, daemon = facts.config, facts.daemon
     hashes = [(pen.labels(hash=config.hash), 1)] if config.hash else []
+    span = daemon.certificate.span
     yield from pen.family(families.BUILD_INFO, [(pen.labels(version=facts.version), 1)])
     yield from pen.family(families.CONFIG_INFO, hashes)
     values: tuple[tuple[Family, float | Histogram | None], ...] = (
@@ -147,6 +163,10 @@ def _about_the_daemon(facts: Facts, pen: Pen[AnyStr]) -> Iterator[AnyStr]:
         (families.AUDIT_DROPPED, daemon.audit_dropped),
         (families.AUDIT_WRITE_ERRORS, daemon.audit_write_errors),
         (families.STORE_WRITE, daemon.writes),
+        (families.CERTIFICATE_IN_ORDER, None if span is None else int(daemon.certificate.in_order)),
+        (families.CERTIFICATE_NOT_BEFORE, None if span is None else span[0]),
+        (families.CERTIFICATE_NOT_AFTER, None if span is None else span[1]),
+        (families.SPANS_EXPORTED, daemon.spans_exported),
     )
     nothing = pen.none()
     for family, value in values:
@@ -154,6 +174,7 @@ def _about_the_daemon(facts: Facts, pen: Pen[AnyStr]) -> Iterator[AnyStr]:
     tallies = facts.tallies
     yield from _by(pen, "reason", families.CALLERS_REFUSED, _CALLERS, [(nothing, daemon.callers_refused)])
     yield from _by(pen, "bound", families.BOUNDS_REACHED, tuple(Bound), [(nothing, daemon.bounds_reached)])
+    yield from _by(pen, "reason", families.SPANS_DROPPED, _SPANS, [(nothing, daemon.spans_dropped)])
     yield from _by(pen, "outcome", families.STRAY_ACQUIRES, _STRAYS, [(nothing, tallies.strays)])
     yield from _by(pen, "outcome", families.LEASE_RELEASES, _RELEASES, [(nothing, tallies.releases)])
     yield from _by(pen, "outcome", families.LEASE_RENEWALS, _RENEWALS, [(nothing, tallies.renewals)])

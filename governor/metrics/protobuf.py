@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from governor.core.types import SECOND, Nanos
-from governor.metrics.histogram import FIRST, SCHEMA, Histogram, native_bound
+from governor.metrics.histogram import FIRST, SCHEMA, Exemplar, Histogram, native_bound
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -79,10 +79,13 @@ def _histogram(value: Histogram) -> bytes:
     """Told both ways: in buckets that add up, and in native ones."""
     below = 0
     parts = [_double(2, value.total / SECOND), _NATIVE]
+    # Beside the buckets that people think in, and those native buckets are told without: a scraper takes them there.
+    shown, told = value.exemplars or {}, 0
     for upper, count in zip(_uppers(value.told, value.bounds), value.counts, strict=True):
         below += count
         if upper:
-            parts.append(_field(3, _number(1, below) + upper))
+            parts.append(_field(3, _number(1, below) + upper + (_exemplar(shown[told]) if told in shown else b"")))
+            told += 1
     zero, native = value.native()
     parts += [_number(1, below), _number(7, zero)]
     if native:
@@ -98,6 +101,13 @@ def _histogram(value: Histogram) -> bytes:
         # A span of nothing says that it is native all the same.
         parts.append(_field(12, _signed(1, 0) + _number(2, 0)))
     return b"".join(parts)
+
+
+def _exemplar(shown: Exemplar) -> bytes:
+    """As a field of a bucket."""
+    seconds, nanos = divmod(shown.at, SECOND)
+    ids = _pair("trace_id", shown.trace_id) + _pair("span_id", shown.span_id)
+    return _field(3, ids + _double(2, shown.value / SECOND) + _field(3, _number(1, seconds) + _number(2, nanos)))
 
 
 # --- protobuf's own ----------------------------------------------------------------------------------------------

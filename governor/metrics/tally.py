@@ -39,7 +39,7 @@ from governor.core.effects import (
 from governor.core.snapshot import Snapshot
 from governor.core.types import Claim, EndReason, Grant, Nanos
 from governor.metrics.clients import Clients, ClientTally
-from governor.metrics.histogram import LAGS, TIMES, WAITS, Histogram
+from governor.metrics.histogram import LAGS, TIMES, WAITS, Exemplar, Histogram
 
 # How a ticket can end besides being denied, which is told by its ``Reason``.
 GRANTED: Final = "granted"
@@ -207,6 +207,13 @@ class Tallies:
         if reconfigured:
             # Not before the end of the step: those who waited for what was removed are told in it.
             self.follow(self._snapshot())
+
+    def exemplify(self, named: Iterable[Claim | Grant], outcome: str | None, exemplar: Exemplar) -> None:
+        """Of what was counted just now: a wait that ended so, or a hold if that is None, of what is ``named``."""
+        for tally in self._named(named):
+            times = tally.hold if outcome is None else tally.waits.get(outcome)
+            if times is not None:  # of a repeated ask no wait is counted
+                times.exemplify(exemplar)
 
     def copy(self) -> "Counted":
         """The same counts, which stay as they are now."""

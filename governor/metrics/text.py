@@ -20,7 +20,7 @@ from prometheus_client.openmetrics import exposition as openmetrics
 
 from governor.core.types import SECOND, Nanos
 from governor.metrics import protobuf
-from governor.metrics.histogram import Histogram
+from governor.metrics.histogram import Exemplar, Histogram
 
 _PROTOBUF: Final = "application/vnd.google.protobuf"
 _LINES: Final = 500  # in a chunk: well under a millisecond of work
@@ -104,7 +104,7 @@ class TextPen:
         name = family.name
         for labels, value in samples:
             if isinstance(value, Histogram):
-                yield from histogram(name, labels, value)
+                yield from histogram(name, labels, value, exemplars=self._form is Format.OPENMETRICS)
             else:
                 yield sample(name, labels, value)
 
@@ -114,14 +114,18 @@ def sample(name: str, pairs: str, value: float) -> str:
     return f"{name}{{{pairs}}} {number(value)}\n" if pairs else f"{name} {number(value)}\n"
 
 
-def histogram(name: str, pairs: str, counts: Histogram) -> Iterator[str]:
-    """The lines of one histogram, in seconds."""
+def histogram(name: str, pairs: str, counts: Histogram, *, exemplars: bool = False) -> Iterator[str]:
+    """The lines of one histogram, in seconds; with those ``exemplars`` that it has, if so."""
     below = 0
     before_le = f"{name}_bucket{{{pairs}{',' if pairs else ''}le="
+    shown = counts.exemplars if exemplars else None
+    told = 0
     for le, count in zip(_le(counts.told, counts.bounds), counts.counts, strict=True):
         below += count
         if le:
-            yield f'{before_le}"{le}"}} {below}\n'
+            beside = "" if shown is None or told not in shown else _exemplar(shown[told])
+            told += 1
+            yield f'{before_le}"{le}"}} {below}{beside}\n'
     yield sample(f"{name}_sum", pairs, counts.total / SECOND)
     yield sample(f"{name}_count", pairs, below)
 
@@ -140,6 +144,11 @@ def chunks(lines: Iterable[str]) -> Iterator[bytes]:
 def number(value: float) -> str:
     """A value as both formats write it."""
     return ("+Inf" if value > 0 else "-Inf") if isinf(value) else repr(value)
+
+
+def _exemplar(shown: Exemplar) -> str:
+    ids = f'trace_id="{shown.trace_id}",span_id="{shown.span_id}"'
+    return f" # {{{ids}}} {number(shown.value / SECOND)} {shown.at / SECOND:.3f}"
 
 
 def _escape(value: str) -> str:

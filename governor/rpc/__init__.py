@@ -4,5 +4,6 @@ It knows how asks and answers travel. It must never decide about a permit: that 
 """
 
 from governor.rpc.server import GrpcServer, serve
+from governor.rpc.status import code_of
 
-__all__ = ["GrpcServer", "serve"]
+__all__ = ["GrpcServer", "code_of", "serve"]

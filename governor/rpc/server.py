@@ -11,6 +11,7 @@ from typing import Final, assert_never
 
 from governor.address import Address, TcpAddress, UnixAddress
 from governor.bounds import Bound, Bounds
+from governor.certificates import Certificates
 from governor.clock import Clock
 from governor.core.types import MILLISECOND, Nanos
 from governor.descriptors import connections_each
@@ -19,6 +20,7 @@ from governor.lock import BindError
 from governor.rpc.admin import ADMIN, INSTEAD, AdminService, Desk, Where, anybody, nobody, unix_only
 from governor.rpc.arrivals import Methods, Server
 from governor.rpc.bind import UnixSocket, bind_tcp
+from governor.rpc.certificates import credentials
 from governor.rpc.companions import Health, Reflection
 from governor.rpc.guard import Guard
 from governor.rpc.listing import Listing
@@ -70,9 +72,15 @@ class _Place:
     """One server of gRPC, at some addresses, with its companions. ``addresses``: where, once it is bound."""
 
     def __init__(
-        self, listen: Sequence[Address], options: tuple[tuple[str, int], ...], health: Health, services: tuple[str, ...]
+        self,
+        listen: Sequence[Address],
+        options: tuple[tuple[str, int], ...],
+        certificates: Certificates | None,
+        health: Health,
+        services: tuple[str, ...],
     ) -> None:
         """``services``: those that it lists."""
+        self._certificates = certificates
         self.health = health
         self.addresses: tuple[Address, ...] = ()
         self._listen = listen
@@ -96,7 +104,8 @@ class _Place:
                     socket.bind(self._server.transport)
                     self.addresses += (address,)
                 case TcpAddress():
-                    self.addresses += (await bind_tcp(self._server.transport, address),)
+                    shown = credentials(self._certificates) if address.tls and self._certificates else None
+                    self.addresses += (await bind_tcp(self._server.transport, address, shown),)
                 case _:
                     assert_never(address)
 
@@ -167,7 +176,7 @@ class GrpcServer:
             place.withdraw()
 
 
-async def serve(
+async def serve(  # noqa: PLR0913 - all that a server is made of comes together here
     driver: Driver,
     clock: Clock,
     listen: Sequence[Address],
@@ -177,11 +186,13 @@ async def serve(
     guard: Guard | None = None,
     bounds: Bounds = NO_MORE,
     reached: Callable[[Bound], None] = lambda _bound: None,
+    certificates: Certificates | None = None,
 ) -> GrpcServer:
     """Binds all of ``listen``, or none and raises `BindError`; when it returns, clients can call.
 
     ``restart_grace``: what sessions are promised should this process die; 0 is nothing. ``desk``: for operators; with
-    None they are not served. ``guard``: asked before every call; None lets everybody through.
+    None they are not served. ``guard``: asked before every call; None lets everybody through. ``certificates``: for the
+    addresses where TLS is spoken.
 
     ``bounds``: how much of it clients may take; ``reached`` is told whenever one is refused or cut off for that.
     """
@@ -192,7 +203,7 @@ async def serve(
     governor = GovernorServicer(driver, clock, sessions, guard, listing)
     if desk is None:
         options = _options(bounds, _connections_each(listen, bounds))
-        main = _Place(listen, options, Health((SERVICE,)), (SERVICE,))
+        main = _Place(listen, options, certificates, Health((SERVICE,)), (SERVICE,))
         main.add(governor.handlers())
         await _open(main)
         return GrpcServer([main], sessions, None)
@@ -201,12 +212,12 @@ async def serve(
     shared = where == Where()
     options = _options(bounds, _connections_each((*listen, *where.own), bounds))
     steady = (ADMIN,) if shared else ()
-    main = _Place(listen, options, Health((SERVICE,), steady), (SERVICE, *steady))
+    main = _Place(listen, options, certificates, Health((SERVICE,), steady), (SERVICE, *steady))
     main.add(governor.handlers(), admin.handlers(unix_only if shared else nobody))
     places = [main]
     # Before anybody can ask where they are.
     if where.own:
-        apart = _Place(where.own, options, Health((), (ADMIN,)), (ADMIN,))
+        apart = _Place(where.own, options, certificates, Health((), (ADMIN,)), (ADMIN,))
         apart.add(admin.handlers(anybody))
         try:
             await _open(apart)

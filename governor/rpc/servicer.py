@@ -26,6 +26,8 @@ from governor.rpc.listing import Listing
 from governor.rpc.reading import Reading
 from governor.rpc.replies import Replies
 from governor.rpc.session import SessionService
+from governor.rpc.traces import trace_of
+from governor.tracing import ACQUIRE
 from governor.v1 import governor_pb2 as pb
 
 SERVICE: Final = pb.DESCRIPTOR.services_by_name["Governor"].full_name
@@ -73,13 +75,15 @@ class GovernorServicer:
         return methods_of(SERVICE, handlers | {"ListResources": lists, "Session": self._sessions.handler()})
 
     def _acquire(self, raw: bytes, context: Context) -> Answer | Awaitable[Answer]:
+        if self._driver.follower is not None:
+            self._driver.follower.asked(ACQUIRE, *trace_of(context.invocation_metadata() or ()))
         if self._guard.policy is not None:
             return self._acquire_as(self._guard.caller(context), raw, context)
         ask = self._asks.read(raw)
         if isinstance(ask, Denial):
-            return status.refusal(ask)
+            return self._refused(ask)
         if ask.request_id and not ask.client:
-            return status.refusal(translate.NAMELESS)
+            return self._refused(translate.NAMELESS, ask)
         answer = self._driver.ask(
             ask.claims,
             client=ask.client,
@@ -95,13 +99,13 @@ class GovernorServicer:
     def _acquire_as(self, caller: Caller | Denial, raw: bytes, context: Context) -> Answer | Awaitable[Answer]:
         """The same for a client that is known, under the name by which it is."""
         if isinstance(caller, Denial):
-            return status.refusal(caller)
+            return self._refused(caller)
         ask = self._asks.read(raw)
         if isinstance(ask, Denial):
-            return status.refusal(ask)
+            return self._refused(ask, client=caller.client.name)
         denial = self._guard.refusal_of_ask(caller, ask.claims, ask.lease, ask.request_id)
         if denial is not None:
-            return status.refusal(denial)
+            return self._refused(denial, ask, caller.client.name)
         answer = self._driver.ask(
             ask.claims,
             client=caller.client.name,
@@ -113,6 +117,14 @@ class GovernorServicer:
         if isinstance(answer, Queued):
             return self._answered_later(answer.ticket, caller, ask.claims)
         return self._answered(answer)
+
+    def _refused(self, denial: Denial, ask: translate.Ask | None = None, client: str = "") -> Answer:
+        """An ask that does not get to the driver."""
+        if self._driver.follower is not None:
+            self._driver.follower.refused(
+                denial, () if ask is None else ask.claims, client or (ask.client if ask else "")
+            )
+        return status.refusal(denial)
 
     async def _answered_later(
         self, ticket: TicketId, caller: Caller | None = None, claims: tuple[Claim, ...] = ()

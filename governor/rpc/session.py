@@ -101,18 +101,15 @@ class SessionService:
 
     async def serve(self, _requests: object, context: Context) -> None:
         """One stream; not meant to be called by anybody but a server, or what stands in for one."""
-        caller: Caller | None = None
-        if self._guard.policy is not None:
-            # Before anything is read of him.
-            known = self._guard.caller_who_may(context, Verb.ACQUIRE)
-            if isinstance(known, Denial):
-                refused = status.refusal(known)
-                await context.abort(refused.code, refused.message, refused.metadata)
-            else:
-                caller = known
         raw = None if self._stopping else await self._reading.message(context)
+        # Not before his message is there: whoever is refused as he writes it may hear of a fault of gRPC's instead.
+        caller = None if self._guard.policy is None else self._guard.caller_who_may(context, Verb.ACQUIRE)
         try:
-            refusal = STOPPING if self._stopping else await self._run(raw, context, caller)
+            refusal: status.Refusal | None
+            if isinstance(caller, Denial):
+                refusal = status.refusal(caller)
+            else:
+                refusal = STOPPING if self._stopping else await self._run(raw, context, caller)
         except asyncio.CancelledError:
             raise  # the client is gone, or gRPC cuts the stream off: there is nobody to tell
         except aio.BaseError:
@@ -187,6 +184,7 @@ class SessionService:
             version=__version__,
             limits=pb.SessionLimits(message_bytes=MESSAGE_BYTES, waiting=MAX_WAITING, unread=outbox.MAX_UNREAD),
             alike=True,
+            traces=self._driver.follower is not None,
         )
         translate.fill_duration(welcome.keep_alive, KEEP_ALIVE)
         translate.fill_duration(welcome.on_disconnect, USUAL_GRACE)

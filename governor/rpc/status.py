@@ -211,6 +211,11 @@ def refusal(denial: Denial, *, lease: LeaseId | None = None, waited: Nanos = 0) 
     return _refusal(row.code, message, _details(row, denial, message, lease), retry)
 
 
+def code_of(reason: Reason) -> str:
+    """The name of the status that a refusal is answered with."""
+    return TABLE[reason].code.name
+
+
 def failed(result: LeaseResult) -> Refusal | None:
     """The answer to a call that was about one lease; None if that is as it was to be."""
     match result.state:

@@ -10,7 +10,7 @@ at once would leave both waiting for ever.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar, cast
 
 import grpc
@@ -19,7 +19,7 @@ from grpc import aio
 
 from governor.access import ANOTHERS_LEASE, Verb
 from governor.belongings import Hello
-from governor.core.types import Denial, LeaseId, Outcome
+from governor.core.types import Claim, Denial, LeaseId, Outcome
 from governor.driver import Driver
 from governor.rpc import outbox, requests, status, translate
 from governor.rpc.answers import Answers
@@ -27,7 +27,9 @@ from governor.rpc.fields import OUTCOMES, Malformed, Terms
 from governor.rpc.guard import Caller, Context, Guard
 from governor.rpc.outbox import Outbox
 from governor.rpc.room import Room
+from governor.rpc.traces import NO_TRACE, Trace, traces_of
 from governor.session import Session
+from governor.tracing import SESSION
 from governor.v1 import governor_pb2 as pb
 
 T = TypeVar("T")
@@ -79,6 +81,9 @@ class Stream:
         """
         self._guard = guard
         self._caller = caller
+        self._follower = driver.follower
+        # Only while a message is done: what its asks follow from, by op, where anybody wants to know.
+        self._traces: Mapping[int, Trace] = {}
         task = asyncio.current_task()
         assert task is not None
         self._task = task
@@ -200,34 +205,62 @@ class Stream:
             session.detach(leases)
         for adopt in self._each(request.adopts):
             self._adopt(adopt.op, LeaseId(adopt.lease_id))
-        for raw in self._each(cast("Sequence[bytes]", request.acquires)):
-            op, terms = self._asks.read(raw)
-            if isinstance(terms, Denial):
-                self.outbox.refused(op, terms)
-            elif caller is None:
-                session.acquire(op, *terms)
-            else:
-                self._acquire_as(caller, op, terms)
-        for alike in self._each(request.alike):
-            self._ask_alike(list(alike.ops), cast("bytes", alike.ask))
+        self._ask(request)
         if request.keep_alive:
             session.keep_alive()
         for op in self._each(request.places):
             session.place(op)
         self.outbox.handled()
 
+    def _ask(self, request: pb.SessionRequest) -> None:
+        session, caller = self._session, self._caller
+        follows = self._follower is not None
+        if follows:
+            self._traces = traces_of(request)
+        for raw in self._each(cast("Sequence[bytes]", request.acquires)):
+            op, terms = self._asks.read(raw)
+            if follows:
+                self._follow(op)
+            if isinstance(terms, Denial):
+                self._refused(op, terms)
+            elif caller is None:
+                session.acquire(op, *terms)
+            else:
+                self._acquire_as(caller, op, terms)
+        for alike in self._each(request.alike):
+            self._ask_alike(list(alike.ops), cast("bytes", alike.ask))
+
     def _ask_alike(self, ops: list[int], raw: bytes) -> None:
         terms = self._asks.read_alike(ops, raw)
         if isinstance(terms, Denial):
             for op in self._each(ops):
-                self.outbox.refused(op, terms)
+                self._follow(op)
+                self._refused(op, terms)
             return
         if (caller := self._caller) is not None:
             for op in self._each(ops):
+                self._follow(op)
                 self._acquire_as(caller, op, terms)
             return
+        if self._traces:
+            for op in self._each(ops):
+                self._follow(op)
+                self._session.acquire(op, *terms)
+            return
+        self._follow(0)  # none of them from anything
         for start in self._each(range(0, len(ops), _ASKED_AT_ONCE)):
             self._session.acquire_alike(ops[start : start + _ASKED_AT_ONCE], *terms)
+
+    def _follow(self, op: int) -> None:
+        """Whoever traces is told of the next ask."""
+        if self._follower is not None:
+            self._follower.asked(SESSION, *self._traces.get(op, NO_TRACE))
+
+    def _refused(self, op: int, denial: Denial, claims: Sequence[Claim] = ()) -> None:
+        """An ask that does not get to the session."""
+        if self._follower is not None:
+            self._follower.refused(denial, claims, self._session.client)
+        self.outbox.refused(op, denial)
 
     # --- where it is known whose it is --------------------------------------------------------------------------
 
@@ -237,7 +270,7 @@ class Stream:
         if denial is None:
             self._session.acquire(op, claims, wait, self._guard.length(caller, claims, lease), labels)
         else:
-            self.outbox.refused(op, denial)
+            self._refused(op, denial, claims)
 
     def _own(self, leases: tuple[LeaseId, ...], caller: Caller) -> tuple[LeaseId, ...]:
         """Those of these that he may give back; of the others he is told."""

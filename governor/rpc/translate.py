@@ -190,6 +190,8 @@ def resource(seen: ResourceSnapshot, now: Nanos) -> pb.Resource:
         draining=seen.removed or seen.standing is Standing.DRAINING,
         max_waiters=seen.max_waiters,
         paused=seen.standing is Standing.PAUSED,
+        actor=seen.said.actor,
+        reason=seen.said.reason,
         removed=seen.removed,
         over_limit=seen.over_limit,
     )
@@ -204,6 +206,7 @@ def resource(seen: ResourceSnapshot, now: Nanos) -> pb.Resource:
         settings, declared = overriding(seen.declared.limit, seen.override.limit)
         made.override.settings.update(settings)
         made.override.declared.update(declared)
+        made.override.actor, made.override.reason = seen.override.said.actor, seen.override.said.reason
         fill_duration(made.override.remaining, max(0, seen.override.until - now))
     return made
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from governor.core.types import Nanos
 from governor.process import boot
-from governor.store.rows import FADING_COLUMNS, LEASE_COLUMNS, PAST_COLUMNS, RESOURCE_COLUMNS, Plain
+from governor.store.rows import FADING_COLUMNS, LEASE_COLUMNS, PAST_COLUMNS, RESOURCE_COLUMNS, Plain, SteeredRow
 from governor.store.stretches import run, stretches
 
 _PUT_LEASE: Final = f"INSERT OR REPLACE INTO lease ({LEASE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
@@ -19,10 +19,13 @@ _DROP_LEASES: Final = "DELETE FROM lease WHERE id BETWEEN ? AND ?"
 _MOVE_LEASES: Final = "UPDATE lease SET deadline = ?, orphaned = ?, graced = ? WHERE id BETWEEN ? AND ?"
 _PUT_PAST: Final = f"INSERT OR REPLACE INTO past ({PAST_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
 _DROP_PAST: Final = "DELETE FROM past WHERE id = ?"
-_PUT_RESOURCE: Final = f"INSERT OR REPLACE INTO resource ({RESOURCE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+_PUT_RESOURCE: Final = f"INSERT OR REPLACE INTO resource ({RESOURCE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
 _PUT_FADING: Final = f"INSERT INTO fading ({FADING_COLUMNS}) VALUES (?, ?, ?, ?, ?)"  # noqa: S608
 _DROP_RESOURCE: Final = "DELETE FROM resource WHERE name = ?"
-_STEER: Final = "UPDATE resource SET memory = ?, at = ?, standing = ?, override = ?, until = ? WHERE name = ?"
+_STEER: Final = (
+    "UPDATE resource SET memory = ?, at = ?, standing = ?, override = ?, until = ?, said = ?, override_said = ?"
+    " WHERE name = ?"
+)
 _REMEMBER: Final = "UPDATE resource SET memory = ?, at = ? WHERE name = ?"
 STAMP: Final = "UPDATE meta SET stamp = ?, written = ?, boot = ?"
 _RESERVE: Final = "UPDATE meta SET reserved = ?"
@@ -45,7 +48,7 @@ class Batch:
     gone_resources: list[tuple[str]] = field(default_factory=list)
     memories: list[tuple[str, Nanos, str]] = field(default_factory=list)
     # Of which something else is in force, or said, than before.
-    steered: list[tuple[str, Nanos, str, str, Nanos, str]] = field(default_factory=list)
+    steered: list[SteeredRow] = field(default_factory=list)
     # Every deadline moves by the first, and none stays before the second.
     freeze: tuple[Nanos, Nanos] | None = None
     reserved: int | None = None

@@ -18,7 +18,7 @@ from governor.core.kinds.pool import PoolSpec
 from governor.core.limit import LimitSpec
 from governor.core.resource import Override, Remembered, ResourceSpec
 from governor.core.snapshot import Held, Past
-from governor.core.types import Claim, EndReason, Grant, LeaseId, Member, Nanos, Standing
+from governor.core.types import UNSAID, Claim, EndReason, Grant, LeaseId, Member, Nanos, Said, Standing
 
 _Row = TypeVar("_Row")
 
@@ -28,9 +28,10 @@ LEASE_COLUMNS: Final = (
 )
 PAST_COLUMNS: Final = "id, client, request_id, claims, reason, ended_at, waited"
 FADING_COLUMNS: Final = "name, kind, spec, memory, at"
-RESOURCE_COLUMNS: Final = f"{FADING_COLUMNS}, standing, override, until, declared"
+RESOURCE_COLUMNS: Final = f"{FADING_COLUMNS}, standing, override, until, declared, said, override_said"
 
 Plain = tuple[int | str, ...]
+SteeredRow = tuple[str, Nanos, str, str, Nanos, str, str, str]
 
 # What of a resource may be nothing.
 _OPTIONAL: Final = frozenset({"on_disconnect"})
@@ -198,7 +199,8 @@ def _member(plain: dict[str, object]) -> Member:
 
 def resource_row(resource: Remembered) -> Plain:
     """Its columns."""
-    return (*fading_row(resource), *_said(resource), int(resource.declared))
+    standing, override, until, said, override_said = _ordered(resource)
+    return (*fading_row(resource), standing, override, until, int(resource.declared), said, override_said)
 
 
 def fading_row(resource: Remembered) -> Plain:
@@ -207,17 +209,28 @@ def fading_row(resource: Remembered) -> Plain:
     return (spec.name, spec.kind, _spec_text(spec), memory_text(resource.memory), resource.at)
 
 
-def steered_row(resource: Remembered) -> tuple[str, Nanos, str, str, Nanos, str]:
+def steered_row(resource: Remembered) -> SteeredRow:
     """All of it that changes while the same is declared, and its name."""
-    return (memory_text(resource.memory), resource.at, *_said(resource), resource.spec.name)
+    return (memory_text(resource.memory), resource.at, *_ordered(resource), resource.spec.name)
 
 
-def _said(resource: Remembered) -> tuple[str, str, Nanos]:
-    """What operators say of it."""
-    override = resource.override
+def _ordered(resource: Remembered) -> tuple[str, str, Nanos, str, str]:
+    """What operators have ordered of it, and what they say besides."""
+    standing, said, override = resource.standing.value, _said_text(resource.said), resource.override
     if override is None:
-        return (resource.standing.value, "", 0)
-    return (resource.standing.value, _dumps(_limit_plain(override.limit)), override.until)
+        return (standing, "", 0, said, "")
+    return (standing, _dumps(_limit_plain(override.limit)), override.until, said, _said_text(override.said))
+
+
+def _said_text(said: Said) -> str:
+    return "" if said == UNSAID else _dumps({"actor": said.actor, "reason": said.reason})
+
+
+def _said(text: str) -> Said:
+    if not text:
+        return UNSAID
+    plain = json.loads(text)
+    return Said(_str(plain["actor"]), _str(plain["reason"]))
 
 
 def resource_of(row: Plain) -> Remembered:
@@ -227,17 +240,19 @@ def resource_of(row: Plain) -> Remembered:
 
 def fading_of(row: Plain) -> Remembered:
     """The one that is declared no more, of its columns; raises ValueError."""
-    return _read("resource declared before", (*row, Standing.OPEN.value, "", 0, 0), _resource)
+    return _read("resource declared before", (*row, Standing.OPEN.value, "", 0, 0, "", ""), _resource)
 
 
 def _resource(row: Plain) -> Remembered:
-    name, kind, spec, memory, at, standing, other, until, present = row
-    override = Override(_limit(str(kind), json.loads(str(other))), _int(until)) if other else None
+    name, kind, spec, memory, at, standing, other, until, present, said, other_said = row
+    override = None
+    if other:
+        override = Override(_limit(str(kind), json.loads(str(other))), _int(until), _said(str(other_said)))
     if override is not None and override.limit.kind == PoolSpec.kind:
         raise ValueError("the limit of a pool cannot be another for a while")
     declared = _spec(str(name), str(kind), json.loads(str(spec)))
-    said = Standing(str(standing))
-    return Remembered(declared, json.loads(str(memory)), _int(at), said, override, present != 0)
+    stands = Standing(str(standing))
+    return Remembered(declared, json.loads(str(memory)), _int(at), stands, override, present != 0, _said(str(said)))
 
 
 def memory_text(memory: object) -> str:
@@ -303,6 +318,12 @@ def _read(what: str, row: Plain, read: Callable[[Plain], _Row]) -> _Row:
 def _int(plain: object) -> int:
     if not isinstance(plain, int) or isinstance(plain, bool):
         raise ValueError(f"{plain!r} is not a number")  # noqa: TRY004 - what is read is wrong, not how it is called
+    return plain
+
+
+def _str(plain: object) -> str:
+    if not isinstance(plain, str):
+        raise ValueError(f"{plain!r} is not a text")  # noqa: TRY004 - as above
     return plain
 
 

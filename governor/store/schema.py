@@ -81,4 +81,9 @@ MIGRATIONS: Final[list[str]] = [
         PRIMARY KEY (name, kind)
     ) STRICT;
     """,
+    """
+    -- Who has ordered that standing and that override, and why, as he says: JSON with actor and reason; empty: nothing.
+    ALTER TABLE resource ADD COLUMN said TEXT NOT NULL DEFAULT '';
+    ALTER TABLE resource ADD COLUMN override_said TEXT NOT NULL DEFAULT '';
+    """,
 ]

@@ -7,7 +7,10 @@ unix sockets, or where the config says `admin`.
 Names that are not known, leases that have ended and orders given twice are
 answered clearly and change nothing. Whoever calls may say who he is in the
 metadata `governor-actor`, at most 256 bytes of text; it is written to the
-audit trail as it is said.
+audit trail as it is said. Most orders may say why, in `reason`, at most 256
+bytes of text: it goes along with them onto the trail, and stands beside what
+is ordered for as long as that holds, also over a restart, for everybody who
+looks.
 """
 
 from collections import abc as _abc
@@ -276,6 +279,8 @@ class MemberState(_message.Message):
     FAILURES_FIELD_NUMBER: _builtins.int
     QUARANTINED_FOR_FIELD_NUMBER: _builtins.int
     BY_OPERATOR_FIELD_NUMBER: _builtins.int
+    ACTOR_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     state: Global___MemberState.State.ValueType
     generation: _builtins.int
@@ -287,6 +292,9 @@ class MemberState(_message.Message):
     """How often in a row it came back broken."""
     by_operator: _builtins.bool
     """An operator began the quarantine."""
+    actor: _builtins.str
+    """Who, as he says, and why, in his own words."""
+    reason: _builtins.str
     @_builtins.property
     def attributes(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     @_builtins.property
@@ -308,10 +316,12 @@ class MemberState(_message.Message):
         failures: _builtins.int = ...,
         quarantined_for: _duration_pb2.Duration | None = ...,
         by_operator: _builtins.bool = ...,
+        actor: _builtins.str = ...,
+        reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["quarantined_for", b"quarantined_for"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attributes", b"attributes", "by_operator", b"by_operator", "failures", b"failures", "generation", b"generation", "id", b"id", "lendings", b"lendings", "lent", b"lent", "max_leases", b"max_leases", "quarantined_for", b"quarantined_for", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "attributes", b"attributes", "by_operator", b"by_operator", "failures", b"failures", "generation", b"generation", "id", b"id", "lendings", b"lendings", "lent", b"lent", "max_leases", b"max_leases", "quarantined_for", b"quarantined_for", "reason", b"reason", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -573,6 +583,7 @@ class WaiterState(_message.Message):
     REMAINING_FIELD_NUMBER: _builtins.int
     EXPECTED_FIELD_NUMBER: _builtins.int
     TICKETS_FIELD_NUMBER: _builtins.int
+    PAUSED_FIELD_NUMBER: _builtins.int
     place: _builtins.int
     """In the line that was asked for, else among all; from 1."""
     client: _builtins.str
@@ -593,7 +604,15 @@ class WaiterState(_message.Message):
 
     @_builtins.property
     def expected(self) -> _duration_pb2.Duration:
-        """How long it is likely to take yet. Absent: not known."""
+        """How long it is likely to take yet. Absent: not known, as while anything that
+        it asks for is paused.
+        """
+
+    @_builtins.property
+    def paused(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Which of what it asks for is paused: it is granted nothing until that is
+        resumed.
+        """
 
     def __init__(
         self,
@@ -609,10 +628,11 @@ class WaiterState(_message.Message):
         remaining: _duration_pb2.Duration | None = ...,
         expected: _duration_pb2.Duration | None = ...,
         tickets: _builtins.int = ...,
+        paused: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["expected", b"expected", "remaining", b"remaining", "waited", b"waited"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["claims", b"claims", "client", b"client", "expected", b"expected", "host", b"host", "labels", b"labels", "pid", b"pid", "place", b"place", "remaining", b"remaining", "session", b"session", "tickets", b"tickets", "waited", b"waited"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["claims", b"claims", "client", b"client", "expected", b"expected", "host", b"host", "labels", b"labels", "paused", b"paused", "pid", b"pid", "place", b"place", "remaining", b"remaining", "session", b"session", "tickets", b"tickets", "waited", b"waited"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -735,10 +755,12 @@ class RevokeRequest(_message.Message):
     LEASE_IDS_FIELD_NUMBER: _builtins.int
     CLIENT_FIELD_NUMBER: _builtins.int
     SESSION_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     client: _builtins.str
     """All leases of this client."""
     session: _builtins.str
     """All leases of this session."""
+    reason: _builtins.str
     @_builtins.property
     def lease_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """1 to 1000 lease ids."""
@@ -749,10 +771,11 @@ class RevokeRequest(_message.Message):
         lease_ids: _abc.Iterable[_builtins.int] | None = ...,
         client: _builtins.str = ...,
         session: _builtins.str = ...,
+        reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["client", b"client", "lease_ids", b"lease_ids", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["client", b"client", "lease_ids", b"lease_ids", "reason", b"reason", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -789,15 +812,18 @@ class PauseResourceRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     RESOURCE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     resource: _builtins.str
+    reason: _builtins.str
     def __init__(
         self,
         *,
         resource: _builtins.str = ...,
+        reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["resource", b"resource"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason", "resource", b"resource"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -808,15 +834,18 @@ class ResumeResourceRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     RESOURCE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     resource: _builtins.str
+    reason: _builtins.str
     def __init__(
         self,
         *,
         resource: _builtins.str = ...,
+        reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["resource", b"resource"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason", "resource", b"resource"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -827,15 +856,18 @@ class DrainResourceRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     RESOURCE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     resource: _builtins.str
+    reason: _builtins.str
     def __init__(
         self,
         *,
         resource: _builtins.str = ...,
+        reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["resource", b"resource"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason", "resource", b"resource"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -894,7 +926,9 @@ class SetOverrideRequest(_message.Message):
     RESOURCE_FIELD_NUMBER: _builtins.int
     SETTINGS_FIELD_NUMBER: _builtins.int
     LENGTH_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     resource: _builtins.str
+    reason: _builtins.str
     @_builtins.property
     def settings(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """As the YAML would say it: permits of a semaphore; rate, burst or windows
@@ -911,10 +945,11 @@ class SetOverrideRequest(_message.Message):
         resource: _builtins.str = ...,
         settings: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         length: _duration_pb2.Duration | None = ...,
+        reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["length", b"length"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["length", b"length", "resource", b"resource", "settings", b"settings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["length", b"length", "reason", b"reason", "resource", b"resource", "settings", b"settings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -925,15 +960,18 @@ class ClearOverrideRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     RESOURCE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     resource: _builtins.str
+    reason: _builtins.str
     def __init__(
         self,
         *,
         resource: _builtins.str = ...,
+        reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["resource", b"resource"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason", "resource", b"resource"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -968,18 +1006,21 @@ class RecycleMembersRequest(_message.Message):
 
     RESOURCE_FIELD_NUMBER: _builtins.int
     MEMBER_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     resource: _builtins.str
     member: _builtins.str
     """Empty: all."""
+    reason: _builtins.str
     def __init__(
         self,
         *,
         resource: _builtins.str = ...,
         member: _builtins.str = ...,
+        reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["member", b"member", "resource", b"resource"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["member", b"member", "reason", b"reason", "resource", b"resource"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -992,8 +1033,10 @@ class QuarantineMemberRequest(_message.Message):
     RESOURCE_FIELD_NUMBER: _builtins.int
     MEMBER_FIELD_NUMBER: _builtins.int
     LENGTH_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     resource: _builtins.str
     member: _builtins.str
+    reason: _builtins.str
     @_builtins.property
     def length(self) -> _duration_pb2.Duration:
         """Absent: until it is restored."""
@@ -1004,10 +1047,11 @@ class QuarantineMemberRequest(_message.Message):
         resource: _builtins.str = ...,
         member: _builtins.str = ...,
         length: _duration_pb2.Duration | None = ...,
+        reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["length", b"length"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["length", b"length", "member", b"member", "resource", b"resource"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["length", b"length", "member", b"member", "reason", b"reason", "resource", b"resource"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1019,17 +1063,20 @@ class RestoreMemberRequest(_message.Message):
 
     RESOURCE_FIELD_NUMBER: _builtins.int
     MEMBER_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     resource: _builtins.str
     member: _builtins.str
+    reason: _builtins.str
     def __init__(
         self,
         *,
         resource: _builtins.str = ...,
         member: _builtins.str = ...,
+        reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["member", b"member", "resource", b"resource"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["member", b"member", "reason", b"reason", "resource", b"resource"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1381,7 +1428,9 @@ class Event(_message.Message):
     client: _builtins.str
     lease_id: _builtins.int
     reason: _builtins.str
-    """Of a refusal: as in ErrorInfo, in small letters."""
+    """Of a refusal: as in ErrorInfo, in small letters. Of what an operator did: why,
+    in his own words.
+    """
     detail: _builtins.str
     """The rest in words, of operators' actions."""
     actor: _builtins.str

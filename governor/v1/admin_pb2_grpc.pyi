@@ -7,7 +7,10 @@ unix sockets, or where the config says `admin`.
 Names that are not known, leases that have ended and orders given twice are
 answered clearly and change nothing. Whoever calls may say who he is in the
 metadata `governor-actor`, at most 256 bytes of text; it is written to the
-audit trail as it is said.
+audit trail as it is said. Most orders may say why, in `reason`, at most 256
+bytes of text: it goes along with them onto the trail, and stands beside what
+is ordered for as long as that holds, also over a restart, for everybody who
+looks.
 """
 
 from collections import abc as _abc

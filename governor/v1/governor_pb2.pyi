@@ -626,6 +626,8 @@ class Resource(_message.Message):
     REMOVED_FIELD_NUMBER: _builtins.int
     OVER_LIMIT_FIELD_NUMBER: _builtins.int
     OVERRIDE_FIELD_NUMBER: _builtins.int
+    ACTOR_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     kind: _builtins.str
     """semaphore, pool or rate_limit."""
@@ -646,6 +648,9 @@ class Resource(_message.Message):
     """No longer declared: goes when its last lease ends."""
     over_limit: _builtins.int
     """Permits lent beyond a capacity that has shrunk."""
+    actor: _builtins.str
+    """Who has paused it or drains it, as he says, and why, in his own words."""
+    reason: _builtins.str
     @_builtins.property
     def oldest_wait(self) -> _duration_pb2.Duration:
         """How long the first in line has waited. Absent: the line is empty."""
@@ -682,10 +687,12 @@ class Resource(_message.Message):
         removed: _builtins.bool = ...,
         over_limit: _builtins.int = ...,
         override: Global___Override | None = ...,
+        actor: _builtins.str = ...,
+        reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_available", b"_available", "_capacity", b"_capacity", "available", b"available", "capacity", b"capacity", "lease", b"lease", "max_wait", b"max_wait", "members", b"members", "oldest_wait", b"oldest_wait", "override", b"override"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_available", b"_available", "_capacity", b"_capacity", "available", b"available", "capacity", b"capacity", "draining", b"draining", "in_use", b"in_use", "kind", b"kind", "lease", b"lease", "leases", b"leases", "max_wait", b"max_wait", "max_waiters", b"max_waiters", "members", b"members", "name", b"name", "oldest_wait", b"oldest_wait", "over_limit", b"over_limit", "override", b"override", "paused", b"paused", "removed", b"removed", "waiters", b"waiters"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_available", b"_available", "_capacity", b"_capacity", "actor", b"actor", "available", b"available", "capacity", b"capacity", "draining", b"draining", "in_use", b"in_use", "kind", b"kind", "lease", b"lease", "leases", b"leases", "max_wait", b"max_wait", "max_waiters", b"max_waiters", "members", b"members", "name", b"name", "oldest_wait", b"oldest_wait", "over_limit", b"over_limit", "override", b"override", "paused", b"paused", "reason", b"reason", "removed", b"removed", "waiters", b"waiters"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__available: _TypeAlias = _typing.Literal["available"]  # noqa: Y015
     _WhichOneofArgType__available: _TypeAlias = _typing.Literal["_available", b"_available"]  # noqa: Y015
@@ -747,6 +754,11 @@ class Override(_message.Message):
     SETTINGS_FIELD_NUMBER: _builtins.int
     DECLARED_FIELD_NUMBER: _builtins.int
     REMAINING_FIELD_NUMBER: _builtins.int
+    ACTOR_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    actor: _builtins.str
+    """Who has set it, as he says, and why, in his own words."""
+    reason: _builtins.str
     @_builtins.property
     def settings(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """What it sets, as the YAML would say it."""
@@ -765,10 +777,12 @@ class Override(_message.Message):
         settings: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         declared: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         remaining: _duration_pb2.Duration | None = ...,
+        actor: _builtins.str = ...,
+        reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["remaining", b"remaining"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["declared", b"declared", "remaining", b"remaining", "settings", b"settings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "declared", b"declared", "reason", b"reason", "remaining", b"remaining", "settings", b"settings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -822,6 +836,7 @@ class SessionRequest(_message.Message):
     KEEP_ALIVE_FIELD_NUMBER: _builtins.int
     PLACES_FIELD_NUMBER: _builtins.int
     ALIKE_FIELD_NUMBER: _builtins.int
+    TRACES_FIELD_NUMBER: _builtins.int
     keep_alive: _builtins.bool
     """Renews every lease of this session, each for the length of its grant."""
     @_builtins.property
@@ -864,6 +879,13 @@ class SessionRequest(_message.Message):
         after `acquires`, in this order. Only to a daemon that said so in Welcome.
         """
 
+    @_builtins.property
+    def traces(self) -> _containers.RepeatedCompositeFieldContainer[Global___TraceContext]:
+        """What acquires of this message follow from, for a daemon that traces: it says
+        so in Welcome, and leaves it unread otherwise. Acquires that are told together
+        may each follow from something else.
+        """
+
     def __init__(
         self,
         *,
@@ -877,14 +899,49 @@ class SessionRequest(_message.Message):
         keep_alive: _builtins.bool = ...,
         places: _abc.Iterable[_builtins.int] | None = ...,
         alike: _abc.Iterable[Global___SessionAcquires] | None = ...,
+        traces: _abc.Iterable[Global___TraceContext] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["hello", b"hello"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acquires", b"acquires", "adopts", b"adopts", "alike", b"alike", "cancels", b"cancels", "detaches", b"detaches", "hello", b"hello", "keep_alive", b"keep_alive", "outcomes", b"outcomes", "places", b"places", "releases", b"releases"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acquires", b"acquires", "adopts", b"adopts", "alike", b"alike", "cancels", b"cancels", "detaches", b"detaches", "hello", b"hello", "keep_alive", b"keep_alive", "outcomes", b"outcomes", "places", b"places", "releases", b"releases", "traces", b"traces"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SessionRequest: _TypeAlias = SessionRequest  # noqa: Y015
+
+@_typing.final
+class TraceContext(_message.Message):
+    """What acquires follow from, as https://www.w3.org/TR/trace-context/ writes it.
+    In a call of its own an acquire has it in the metadata of the same names. What
+    is not well formed, or too long, is as if it were not there.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OPS_FIELD_NUMBER: _builtins.int
+    TRACEPARENT_FIELD_NUMBER: _builtins.int
+    TRACESTATE_FIELD_NUMBER: _builtins.int
+    traceparent: _builtins.str
+    tracestate: _builtins.str
+    """At most 512 bytes."""
+    @_builtins.property
+    def ops(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The `op` of each."""
+
+    def __init__(
+        self,
+        *,
+        ops: _abc.Iterable[_builtins.int] | None = ...,
+        traceparent: _builtins.str = ...,
+        tracestate: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ops", b"ops", "traceparent", b"traceparent", "tracestate", b"tracestate"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TraceContext: _TypeAlias = TraceContext  # noqa: Y015
 
 @_typing.final
 class Hello(_message.Message):
@@ -1199,6 +1256,7 @@ class Welcome(_message.Message):
     RESTART_GRACE_FIELD_NUMBER: _builtins.int
     PROCESS_FIELD_NUMBER: _builtins.int
     ALIKE_FIELD_NUMBER: _builtins.int
+    TRACES_FIELD_NUMBER: _builtins.int
     session: _builtins.str
     """What to resume. Unguessable."""
     resumed: _builtins.bool
@@ -1208,6 +1266,8 @@ class Welcome(_message.Message):
     version: _builtins.str
     alike: _builtins.bool
     """The daemon reads SessionRequest.alike."""
+    traces: _builtins.bool
+    """The daemon traces, and reads SessionRequest.traces."""
     @_builtins.property
     def keep_alive(self) -> _duration_pb2.Duration:
         """How often a session without short leases should say keep_alive. A third of
@@ -1246,10 +1306,11 @@ class Welcome(_message.Message):
         restart_grace: _duration_pb2.Duration | None = ...,
         process: Global___Process | None = ...,
         alike: _builtins.bool = ...,
+        traces: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["keep_alive", b"keep_alive", "limits", b"limits", "on_disconnect", b"on_disconnect", "process", b"process", "restart_grace", b"restart_grace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alike", b"alike", "keep_alive", b"keep_alive", "limits", b"limits", "on_disconnect", b"on_disconnect", "process", b"process", "restart_grace", b"restart_grace", "resumed", b"resumed", "session", b"session", "start", b"start", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alike", b"alike", "keep_alive", b"keep_alive", "limits", b"limits", "on_disconnect", b"on_disconnect", "process", b"process", "restart_grace", b"restart_grace", "resumed", b"resumed", "session", b"session", "start", b"start", "traces", b"traces", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -118,7 +118,7 @@ def fish(path: str) -> Complete:
         ("governor restore orders-db re", ["replica"]),
         ("governor revoke 17", ["17", "170"]),
         ("governor leases --client w", ["web"]),
-        ("governor drain orders-db --", ["--address", "--help", "--output", "--timeout", "--wait"]),
+        ("governor drain orders-db --", ["--address", "--help", "--output", "--reason", "--timeout", "--wait"]),
         ("governor completion z", ["zsh"]),
         ("governor state ", ["check", "dump", "repair"]),
     ],

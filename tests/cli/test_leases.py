@@ -130,7 +130,13 @@ def test_waiters_are_a_table_of_the_line(run: Run, fake: Fake) -> None:
                     expected=length(3),
                     tickets=1,
                 ),
-                pb.WaiterState(place=2, claims=[Claim(resource="orders-db", permits=1)], waited=length(0.2), tickets=3),
+                pb.WaiterState(
+                    place=2,
+                    claims=[Claim(resource="orders-db", permits=1)],
+                    waited=length(0.2),
+                    tickets=3,
+                    paused=["orders-db"],
+                ),
             ]
         )
     ]
@@ -140,8 +146,8 @@ def test_waiters_are_a_table_of_the_line(run: Run, fake: Fake) -> None:
 
     assert head.split("  ")[0] == "PLACE"
     assert first.split() == ["1", "web", "orders-db=2", "12s", "3s", "18s", "7", "h", "aa"]
-    assert second.split() == ["2", "-", "orders-db", "200ms", "-", "-", "-", "-", "3", "-"]
-    assert records[1]["expected_seconds"] is None
+    assert second.split() == ["2", "-", "orders-db", "200ms", "paused", "-", "-", "-", "3", "-"]
+    assert (records[1]["expected_seconds"], records[1]["paused"]) == (None, ["orders-db"])
     assert records[1]["calls"] == 3
     assert all(field in page for field in records[0])
 

@@ -63,5 +63,17 @@ def test_members_are_told_as_they_are_now(
         "failures": 0,
         "quarantined_for_seconds": 90.0,
         "by_operator": False,
+        "actor": None,
+        "reason": None,
     }
     assert record["members"][0]["quarantined_for_seconds"] is None
+
+
+@pytest.mark.parametrize(("length", "how"), [("0s", "short"), ("31d", "long")])
+def test_a_quarantine_lasts_as_long_as_one_can(run: Run, fake: Fake, length: str, how: str) -> None:
+    """What is wrong is said by the name of the option; nothing was asked."""
+    ended = run("quarantine", "db", "a", "--for", length, "--address", fake.address)
+
+    assert ended.exit == 2
+    assert f"'--for': '{length}' is too {how}: write one from 1s to 30d" in " ".join(ended.err.split())
+    assert fake.desk.asked == []

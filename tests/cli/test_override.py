@@ -37,9 +37,11 @@ def test_another_limit_is_set_for_a_while(run: Run, overridden: Fake) -> None:
         "thumbnails: permits 4 (the config says 8) for 10m00s; 2 lent beyond it must return before the next grant\n",
     )
     assert record["override"] == {
-        "settings": {"permits": "4"},
-        "declared": {"permits": "8"},
+        "settings": {"permits": 4},
+        "declared": {"permits": 8},
         "remaining_seconds": 600.0,
+        "actor": None,
+        "reason": None,
     }
     assert (record["resource"]["name"], record["changed"]) == ("thumbnails", True)
 
@@ -75,6 +77,9 @@ def test_values_are_the_daemon_s_to_judge(run: Run, overridden: Fake) -> None:
         (["permits", "--for", "1m"], "write NAME=VALUE, such as permits=12"),
         (["=4", "--for", "1m"], "write NAME=VALUE, such as permits=12"),
         (["permits=4", "permits=5", "--for", "1m"], "permits is set twice"),
+        (["permits=4", "--for", "0s"], "'--for': '0s' is too short: write one from 1s to 30d"),
+        (["permits=4", "--for", "999ms"], "'--for': '999ms' is too short: write one from 1s to 30d"),
+        (["permits=4", "--for", "31d"], "'--for': '31d' is too long: write one from 1s to 30d"),
     ],
     ids=str,
 )

@@ -105,13 +105,50 @@ def test_a_quiet_resource_needs_few_lines(run: Run, fake: Fake) -> None:
     ]
 
 
+def test_who_has_ordered_what_and_why_stands_beside_it(run: Run, fake: Fake) -> None:
+    """Beside the resource, its override and each member that is kept out."""
+    listed = resource("db", "pool", capacity=2, paused=True)
+    listed.actor, listed.reason = "joe", "move"
+    listed.override.settings["size"] = "2"
+    listed.override.remaining.CopyFrom(length(61))
+    listed.override.reason = "a \x1b[31msale"
+    out = pb.MemberState.QUARANTINED
+    fake.desk.answers[pb.GetResourceRequest] = pb.GetResourceResponse(
+        resource=listed,
+        members=[
+            pb.MemberState(id="a", state=out, by_operator=True, actor="ann", reason="it\nlags"),
+            pb.MemberState(id="b", state=out, by_operator=True, quarantined_for=length(9)),
+        ],
+    )
+    told = run("resource", "db", "--address", fake.address).out.splitlines()
+    members = json.loads(run("resource", "db", "-o", "json", "--address", fake.address).out)["members"]
+
+    assert told[0] == "db: pool, paused (by joe: move), size=2 for 1m01s (a \\x1b[31msale)"
+    assert "  override: size 2 (the config says nothing), for 1m01s yet (a \\x1b[31msale)" in told
+    assert "quarantined by ann, until restored: it\\nlags " in told[-2]
+    assert "quarantined by an operator, 9s yet " in told[-1]
+    assert [(member["actor"], member["reason"]) for member in members] == [("ann", "it\nlags"), (None, None)]
+
+
+def test_settings_are_for_programs_as_a_config_has_them(run: Run, fake: Fake) -> None:
+    """Numbers are numbers; a rate, a length and a word are text, and so is a member whose name is a number."""
+    settings = {"permits": "12", "lease": "30s", "rate": "10/s", "burst": "0", "on_disconnect": "keep", "members": "7"}
+    fake.desk.answers[pb.GetResourceRequest] = pb.GetResourceResponse(
+        resource=resource("api", "pool"), settings=settings
+    )
+
+    told = json.loads(run("resource", "api", "-o", "json", "--address", fake.address).out)["settings"]
+
+    assert told == {**settings, "permits": 12, "burst": 0}
+
+
 def test_the_record_has_all_of_it(run: Run, pool: Fake) -> None:
     """In the shapes of the commands that tell each part, under the names of the help page."""
     record = json.loads(run("resource", "orders-db", "-o", "json", "--address", pool.address).out)
     page = run("resource", "--help").out
 
     assert record["resource"]["paused"] is True
-    assert record["settings"] == {"size": "2", "order": "lifo"}
+    assert record["settings"] == {"size": 2, "order": "lifo"}
     assert record["members"][1]["quarantined_for_seconds"] == 9.0
     assert record["leases"][0]["lease"] == 17
     assert record["waiters"][0]["client"] == "web"

@@ -13,7 +13,7 @@ from governor.cli import emptying
 from governor.v1 import admin_pb2 as pb
 from governor.v1.governor_pb2 import ListResourcesRequest, Resource
 from tests.cli.conftest import Fake, Run
-from tests.cli.desk import Refusal
+from tests.cli.desk import Refusal, length
 from tests.cli.process import BOUND
 from tests.cli.terminal import terminal
 
@@ -129,3 +129,35 @@ def test_a_terminal_shows_what_is_still_held(draining: Fake) -> None:
         screen.shows(r"\r\x1b\[Kdraining orders-db, 2 leases still held, \ds so far")
         draining.script.resources[0] = Resource(name="orders-db", draining=True)
         screen.shows(r"\r\x1b\[Korders-db: drained, nothing of it is held")
+
+
+WHY = "the provider is down"
+
+
+@pytest.mark.parametrize(
+    ("command", "request_"),
+    [
+        (["pause", "db"], pb.PauseResourceRequest(resource="db", reason=WHY)),
+        (["resume", "db"], pb.ResumeResourceRequest(resource="db", reason=WHY)),
+        (["drain", "db"], pb.DrainResourceRequest(resource="db", reason=WHY)),
+        (
+            ["set", "db", "permits=2", "--for", "1m"],
+            pb.SetOverrideRequest(resource="db", settings={"permits": "2"}, length=length(60), reason=WHY),
+        ),
+        (["set", "db", "--default"], pb.ClearOverrideRequest(resource="db", reason=WHY)),
+        (["recycle", "db", "a"], pb.RecycleMembersRequest(resource="db", member="a", reason=WHY)),
+        (["quarantine", "db", "a"], pb.QuarantineMemberRequest(resource="db", member="a", reason=WHY)),
+        (["restore", "db", "a"], pb.RestoreMemberRequest(resource="db", member="a", reason=WHY)),
+        (["revoke", "17"], pb.RevokeRequest(lease_ids=[17], reason=WHY)),
+        (["revoke", "--client", "web"], pb.RevokeRequest(client="web", reason=WHY)),
+    ],
+    ids=str,
+)
+def test_each_order_can_say_why(run: Run, fake: Fake, command: list[str], request_: Message) -> None:
+    """It goes along as it is said, if it is not too long; else nothing is asked."""
+    run(*command, "--reason", WHY, "--address", fake.address)
+    long = run(*command, "--reason", "\u00e9" * 129, "--address", fake.address)
+
+    assert fake.desk.asked == [request_]
+    assert long.exit == 2
+    assert "'--reason': it is 258 bytes long; there is room for 256" in " ".join(long.err.split())

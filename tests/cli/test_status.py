@@ -104,6 +104,8 @@ def test_json_has_a_documented_shape(run: Run, busy: Fake) -> None:
         "draining": False,
         "removed": False,
         "over_limit": 0,
+        "actor": None,
+        "reason": None,
         "override": None,
         "members": None,
         "max_waiters": 1000,
@@ -231,10 +233,37 @@ def test_a_note_says_what_operators_did(run: Run, fake: Fake) -> None:
     assert [line[start:] for line in table] == ["NOTE", "paused", "draining", "2 over limit", "permits=12 for 9m59s"]
     assert (records[0]["paused"], records[1]["draining"], records[2]["over_limit"]) == (True, True, 2)
     assert records[3]["override"] == {
-        "settings": {"permits": "12"},
-        "declared": {"permits": "8"},
+        "settings": {"permits": 12},
+        "declared": {"permits": 8},
         "remaining_seconds": 599.0,
+        "actor": None,
+        "reason": None,
     }
+
+
+def test_a_note_says_who_has_ordered_it_and_why(run: Run, fake: Fake) -> None:
+    """As far as he said, and safe to show; the record has it as it was said."""
+    both = resource("both", "semaphore", capacity=8, paused=True)
+    both.actor, both.reason = "joe@web-1", "the provider\nis down"
+    other = resource("other", "semaphore", capacity=12, draining=True)
+    other.actor = "joe@web-1"
+    other.override.settings["permits"] = "12"
+    other.override.remaining.FromSeconds(599)
+    other.override.reason = "a sale"
+    fake.script.resources = [both, other]
+    table = run("status", "--address", fake.address).out.splitlines()
+    records = json.loads(run("status", "-o", "json", "--address", fake.address).out)["resources"]
+
+    start = table[0].index("NOTE")
+    assert [line[start:] for line in table[1:]] == [
+        "paused (by joe@web-1: the provider\\nis down)",
+        "draining (by joe@web-1), permits=12 for 9m59s (a sale)",
+    ]
+    assert [(each["actor"], each["reason"]) for each in records] == [
+        ("joe@web-1", "the provider\nis down"),
+        ("joe@web-1", None),
+    ]
+    assert (records[1]["override"]["actor"], records[1]["override"]["reason"]) == (None, "a sale")
 
 
 def test_the_config_in_force_is_named_below(run: Run, busy: Fake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,7 @@ def eventful(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> Fake:
                 event("granted", client="web", lease_id=17, claims=claims, waited=length(1.25), remaining=length(30)),
                 event("refused", client="web", claims=claims, reason="line_full"),
                 event("revoked", client="web", lease_id=17, claims=claims, held=length(61), actor="root@db7"),
-                event("paused", resources=["orders-db"], actor="\x1b[31mred"),
+                event("paused", resources=["orders-db"], actor="\x1b[31mred", reason="db_1 is\nslow"),
                 event("reloaded", resources=["a", "b"], detail="changed a, b"),
                 event("missed", missed=12),
             ]
@@ -56,7 +56,7 @@ def test_each_event_is_a_line(run: Run, eventful: Fake) -> None:
         "21:15:00.250  granted        orders-db=2  web  lease 17  after waiting 1.2s  ends in 30s",
         "21:15:00.250  refused        orders-db=2  web  line full",
         "21:15:00.250  revoked        orders-db=2  web  lease 17  held for 1m01s  by root@db7",
-        "21:15:00.250  paused         orders-db  by \\x1b[31mred",
+        "21:15:00.250  paused         orders-db  by \\x1b[31mred  reason: db_1 is\\nslow",
         "21:15:00.250  reloaded       a, b  changed a, b",
         "21:15:00.250  missed         12 events missed: read faster, or watch less",
     ]

@@ -161,6 +161,8 @@ def test_what_stands_in_a_wrong_place_is_not_public() -> None:
         "semaphores: {s: {lease: 1d, max_lease: hunter2}}",
         "listen: [tcp://u:hunter2@h]",
         "audit: {file: x, policy: hunter2}",
+        "tracing: http://u:hunter2@otel:4317",
+        "tracing: {endpoint: 'hunter2'}",
         "hunter2: {}",
         "hunter2",
     ],

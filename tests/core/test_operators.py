@@ -30,7 +30,7 @@ from governor.core.kinds.rate_limit import RateLimitSpec, Window
 from governor.core.kinds.semaphore import SemaphoreSpec
 from governor.core.limit import LimitSpec
 from governor.core.resource import Override, Remembered, ResourceSpec
-from governor.core.types import SECOND, Claim, LeaseId, Outcome, Reason, Standing, TicketId
+from governor.core.types import SECOND, UNSAID, Claim, LeaseId, Outcome, Reason, Said, Standing, TicketId
 from tests.core.declared import pool, rate_limit, semaphore
 from tests.core.play import Play
 
@@ -428,6 +428,83 @@ def test_orders_to_what_there_is_not_say_so() -> None:
     for order in orders:
         assert play.do(order) == [SteerRefused("x", SteerProblem.UNKNOWN_RESOURCE)]
     assert play.do(Revoke(())) != []
+
+
+# --- who says so, and why -----------------------------------------------------------------------------------
+
+JOE, ANN = Said("joe", "the provider is down"), Said("ann", "a sale")
+
+
+def test_what_is_said_stands_beside_what_is_ordered_over_a_restart() -> None:
+    """Of a standing, of an override and of a member: who has ordered it, and why."""
+    spec = semaphore("db", 2), pool("conn", ["a", "b"])
+    play = Play(*spec)
+    play.do(SetStanding("db", Standing.PAUSED, JOE))
+    play.do(SetOverride("db", SemaphoreSpec(5), 60 * SECOND, ANN))
+    play.do(Quarantine("conn", "a", said=JOE))
+    play.do(Quarantine("conn", "b", 60 * SECOND, ANN))
+
+    for _ in range(2):
+        shown = play.resource("db")
+        assert shown.override is not None
+        assert (shown.said, shown.override.said) == (JOE, ANN)
+        assert [member.said for member in play.engine.members("conn", now=play.now)] == [JOE, ANN]
+        play.restart(*spec, now=play.now)
+
+
+def test_what_is_said_goes_with_what_was_ordered() -> None:
+    """A resumed resource, a restored member and a limit as it is declared are nobody's doing."""
+    play = Play(semaphore("db", 2), pool("conn", ["a"]))
+    play.do(SetStanding("db", Standing.DRAINING, JOE))
+    play.do(Quarantine("conn", "a", said=ANN))
+
+    play.do(SetStanding("db", Standing.OPEN, JOE))
+    play.do(Readmit("conn", "a"))
+
+    assert play.resource("db").said == play.engine.members("conn", now=0)[0].said == UNSAID
+    play.do(SetStanding("db", Standing.PAUSED, JOE))
+    play.reconfigure(pool("conn", ["a"]))
+    play.reconfigure(semaphore("db", 2))
+    assert play.resource("db").said == UNSAID
+
+
+def test_whoever_says_why_is_heard_also_where_it_is_so_already() -> None:
+    """To say nothing, or the same, changes nothing: who said it first has said it."""
+    play = Play(semaphore("db", 2), pool("conn", ["a"]))
+    for said, changed, heard in (
+        (UNSAID, True, UNSAID),
+        (JOE, True, JOE),
+        (Said("eve"), False, JOE),
+        (Said("eve", JOE.reason), False, JOE),
+        (ANN, True, ANN),
+    ):
+        assert play.steer(SetStanding("db", Standing.PAUSED, said)) == Steered("db", changed)
+        assert play.resource("db").said == heard
+        assert play.steer(Quarantine("conn", "a", 60 * SECOND, said)) == Steered("conn", changed, ("a",))
+        assert play.engine.members("conn", now=0)[0].said == heard
+    assert play.steer(SetStanding("db", Standing.OPEN, ANN)) == Steered("db", changed=True)
+    assert play.steer(SetStanding("db", Standing.OPEN, JOE)) == Steered("db", changed=False)
+
+
+def test_a_member_that_comes_back_broken_for_longer_is_kept_out_by_that() -> None:
+    """And by nobody's word."""
+    play = Play(pool("conn", ["a"], quarantine=60 * SECOND))
+    lease = play.lease(play.ask("conn"))
+    play.do(Quarantine("conn", "a", SECOND, JOE))
+
+    play.release(lease, outcome=Outcome.BROKEN)
+
+    (member,) = play.engine.members("conn", now=0)
+    assert (member.by_operator, member.said) == (False, UNSAID)
+
+
+def test_one_member_is_seen_alone() -> None:
+    """By its id, in a resource that has any."""
+    play = Play(semaphore("db", 2), pool("conn", ["a", "b"]))
+
+    assert play.engine.member("conn", "b", now=0) == play.engine.members("conn", now=0)[1]
+    for resource, member in (("conn", "c"), ("db", "a"), ("x", "a")):
+        assert play.engine.member(resource, member, now=0) is None
 
 
 def restore(*resources: Remembered) -> Restore:

@@ -1,5 +1,6 @@
 """A daemon of its own process, as an operator would start it, and what it leaves behind when it ends."""
 
+import os
 import re
 import signal
 import subprocess
@@ -8,12 +9,14 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from prometheus_client.parser import text_string_to_metric_families
+
+from tests.e2e.nursery import NURSERY, Process, can_be
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 # For everything that is waited for; what is right takes far less, also on a busy machine.
@@ -37,21 +40,26 @@ class Ended:
 
 
 class Daemon:
-    """A running `governor serve`. Made by the ``daemon`` fixture, which also ends it and judges its log."""
+    """A running `governor serve`. Made by the ``daemon`` fixture, which also ends it and judges its log.
+
+    ``forked``: from a process that has loaded all that it needs, if ``command`` can be. Else it loads all by itself.
+    """
 
     def __init__(
-        self, config: Path, state: Path, *, command: tuple[str, ...] = COMMAND, log_format: str = "text"
+        self,
+        config: Path,
+        state: Path,
+        *,
+        command: tuple[str, ...] = COMMAND,
+        log_format: str = "text",
+        forked: bool = False,
     ) -> None:
         self.config = config
         self.state = state
-        self.process = subprocess.Popen(
-            [*command, "--config", str(config), "--state", str(state), "--log-format", log_format],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-        )
+        told, tells = os.pipe()
+        whole = [*command, "--config", str(config), "--state", str(state), "--log-format", log_format]
+        self.process = _begin(whole, tells, forked=forked and can_be(command))
+        self._stderr = told
         self._lines: list[str] = []
         self._expected: list[str] = []
         self._news = threading.Condition()
@@ -150,8 +158,7 @@ class Daemon:
             )
 
     def _read(self) -> None:
-        assert self.process.stderr is not None
-        with self.process.stderr as stream:
+        with os.fdopen(self._stderr, encoding="utf-8") as stream:
             for line in stream:
                 with self._news:
                     self._lines.append(line)
@@ -194,19 +201,24 @@ class Daemon:
         return found[0]
 
 
-def serve_to_the_end(config: Path, state: Path, *, command: tuple[str, ...] = COMMAND) -> Ended:
+def serve_to_the_end(config: Path, state: Path) -> Ended:
     """`governor serve` for a start that fails."""
-    run = subprocess.run(
-        [*command, "--config", str(config), "--state", str(state)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=BOUND,
-        check=False,
-        cwd=ROOT,
-    )
-    assert run.stdout == ""
-    return Ended(run.returncode, run.stderr)
+    daemon = Daemon(config, state, forked=True)
+    try:
+        return Ended(daemon.exit_code(), daemon.log)
+    finally:
+        daemon.kill()
+
+
+def _begin(command: Sequence[str], stderr: int, *, forked: bool) -> "Process | subprocess.Popen[bytes]":
+    """It has the descriptor for itself."""
+    try:
+        if forked:
+            return NURSERY.begin(command, stderr)
+        null = subprocess.DEVNULL
+        return subprocess.Popen(command, stdin=null, stdout=null, stderr=stderr, cwd=ROOT)
+    finally:
+        os.close(stderr)
 
 
 def until(condition: Callable[[], bool], what: str) -> None:

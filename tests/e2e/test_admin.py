@@ -110,14 +110,18 @@ def test_an_override_is_over_by_itself(start: Start, connect: Connect) -> None:
 
 
 def test_what_operators_have_said_outlives_the_daemon(start: Start, connect: Connect) -> None:
-    """After a kill -9, what was drained, paused and overridden still is, and for as long as it was meant to be."""
+    """After a kill -9, what was drained, paused and overridden still is, for as long as it was meant to be; and why."""
     daemon = start(YAML)
     me = connect(daemon)
     held = me.acquire("db", lease=60).id
     with operator(daemon.address) as desk:
         desk.DrainResource(admin.DrainResourceRequest(resource="db"), timeout=BOUND)
-        desk.PauseResource(admin.PauseResourceRequest(resource="workers"), timeout=BOUND)
-        override = admin.SetOverrideRequest(resource="many", settings={"permits": "2"}, length=seconds(3600))
+        desk.PauseResource(admin.PauseResourceRequest(resource="workers", reason="they lag"), timeout=BOUND)
+        out = admin.QuarantineMemberRequest(resource="workers", member="1")
+        desk.QuarantineMember(out, metadata=JOE, timeout=BOUND)
+        override = admin.SetOverrideRequest(
+            resource="many", settings={"permits": "2"}, length=seconds(3600), reason="a sale"
+        )
         desk.SetOverride(override, timeout=BOUND)
 
     daemon.kill()
@@ -131,6 +135,11 @@ def test_what_operators_have_said_outlives_the_daemon(start: Start, connect: Con
     seen = me.resource("many")
     assert (seen.capacity, dict(seen.override.declared)) == (2, {"permits": "unlimited"})
     assert 0 < seen.override.remaining.seconds < 3600
+    assert (me.resource("workers").reason, seen.override.reason, seen.reason) == ("they lag", "a sale", "")
+    daemon.said(
+        "orders in force since then: db is draining; many has permits 2 for [0-9hms]+ \\(a sale\\); "
+        "workers is paused \\(they lag\\); 1 of workers is kept out until it is restored \\(by joe\\)"
+    )
     me.release(held)
 
 

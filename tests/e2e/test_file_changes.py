@@ -100,9 +100,9 @@ def test_watching_can_be_switched_off_and_on(start: Start, connect: Connect, fol
 
     file.write(text(file, "watch: true\n" + permits(2)))
     daemon.signal(SIGHUP)
-    assert "changed one, watch is now true" in daemon.said("reloaded")
+    assert "changed one (permits 1 -> 2); set watch (false -> true)" in daemon.said("reloaded")
     until(lambda: has_inotify(daemon), "it is watched")
     file.write(text(file, "watch: false\n" + permits(3)))
-    assert "changed one, watch is now false" in daemon.said("reloaded", times=2)
+    assert "changed one (permits 2 -> 3); set watch (true -> false)" in daemon.said("reloaded", times=2)
     until(lambda: not has_inotify(daemon), "nothing is watched any more")
     assert me.resource("one").capacity == 3

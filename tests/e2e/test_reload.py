@@ -43,7 +43,7 @@ def test_a_good_file_takes_effect(start: Start, connect: Connect) -> None:
     assert woken.lease().id > stays
     assert Refusal(told.refusal()).reason == "UNKNOWN_RESOURCE"
     assert not undisturbed.done()
-    assert "added comes, changed grows, removed goes" in daemon.said("reloaded")
+    assert "added comes; changed grows (permits 1 -> 2); removed goes" in daemon.said("reloaded")
     assert [(r.name, r.in_use, r.waiters, r.draining) for r in me.resources()] == [
         ("grows", 2, 0, False),
         ("stays", 1, 1, False),
@@ -213,7 +213,7 @@ def test_what_needs_a_start_says_so_for_as_long_as_it_does(start: Start, connect
     edit(daemon, YAML + "  more: {permits: 1}\n", head=elsewhere)
     daemon.said(warning, times=2)
     edit(daemon, YAML, drain="200ms")
-    assert daemon.said("reloaded", times=3).endswith("; removed more, drain_timeout is now 200ms")
+    assert daemon.said("reloaded", times=3).endswith("; removed more; set drain_timeout (100ms -> 200ms)")
     edit(daemon, YAML + "  more: {permits: 1}\n", drain="200ms")
     daemon.said("reloaded", times=4)
     edit(daemon, YAML + "  more: {permits: 1}\n", drain="200ms")

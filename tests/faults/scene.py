@@ -108,7 +108,7 @@ class Scene:
         gate = self.folder / f"gate-{self._spares}"
         os.mkfifo(gate)
         command = (sys.executable, "-m", self._module, str(gate))
-        return Daemon(self._config, self.state, command=command), gate
+        return Daemon(self._config, self.state, command=command, forked=True), gate
 
     def serves(self) -> None:
         """It has begun to."""

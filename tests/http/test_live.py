@@ -41,8 +41,10 @@ async def test_a_new_viewer_is_told_everything(scene: Watched) -> None:
         "max_wait": 30_000,
         "since": None,
         "standing": "open",
+        "why": "",
         "removed": False,
         "override": None,
+        "override_why": "",
         "quarantined": 0,
     }
 

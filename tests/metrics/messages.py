@@ -17,7 +17,9 @@ _MESSAGES: Final[dict[str, dict[int, tuple[str, str]]]] = {
     "LabelPair": {1: ("name", "string"), 2: ("value", "string")},
     "Number": {1: ("value", "double")},
     "Span": {1: ("offset", "sint32"), 2: ("length", "uint32")},
-    "Bucket": {1: ("cumulative_count", "uint64"), 2: ("upper_bound", "double")},
+    "Timestamp": {1: ("seconds", "uint64"), 2: ("nanos", "uint64")},
+    "Exemplar": {1: ("label", "*LabelPair"), 2: ("value", "double"), 3: ("timestamp", "Timestamp")},
+    "Bucket": {1: ("cumulative_count", "uint64"), 2: ("upper_bound", "double"), 3: ("exemplar", "Exemplar")},
     "Histogram": {
         1: ("sample_count", "uint64"), 2: ("sample_sum", "double"), 3: ("bucket", "*Bucket"), 5: ("schema", "sint32"),
         6: ("zero_threshold", "double"), 7: ("zero_count", "uint64"), 12: ("positive_span", "*Span"),

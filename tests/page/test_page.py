@@ -3,7 +3,7 @@
 import pytest
 
 from governor.core.kinds.pool import MemberSpec
-from governor.core.types import SECOND, Outcome, Standing
+from governor.core.types import SECOND, Outcome, Said, Standing
 from governor.history import BUCKET
 from tests.core.declared import pool, rate_limit, semaphore
 from tests.page.browser import Page
@@ -230,6 +230,22 @@ class TestDetails:
         await page.run(f"{button('api')}.click()")
         await page.until("document.querySelector('table[aria-label=Windows] tbody th')?.innerText === '10/s'")
         assert await page.run("document.querySelectorAll('.detail').length") == 1
+
+    async def test_details_say_who_has_ordered_what_and_why(self, page: Page, scene: Shown) -> None:
+        """As far as he said; whatever it is, it is text."""
+        scene.declare(semaphore("db", 4), pool("members", ["a"]))
+        scene.driver.set_standing("db", Standing.PAUSED, Said("joe@web-1", "<b>the provider</b> is down"))
+        scene.driver.set_override("db", semaphore("db", 9).limit, 600 * SECOND, Said(reason="a sale"))
+        scene.driver.quarantine("members", "a", None, Said("ann", "it lags"))
+        await show(page, scene, many=2)
+        await page.run(f"{button('db')}.click()")
+        facts = "document.querySelector('.detail .facts')?.innerText ?? ''"
+        await page.until(f"({facts}).includes('paused')")
+        assert "paused by joe@web-1: <b>the provider</b> is down · override a sale" in str(await page.run(facts))
+
+        await page.run(f"{button('members')}.click()")
+        member = "document.querySelector('table[aria-label=Members] tbody tr')?.innerText ?? ''"
+        await page.until(f"({member}).includes('by ann: it lags')")
 
     async def test_an_address_with_a_name_opens_it(self, page: Page, scene: Shown) -> None:
         """So that it can be sent to somebody; also one with a slash."""

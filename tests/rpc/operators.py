@@ -51,6 +51,8 @@ class Operated:
     admin: "AdminAsyncStub"
     acts: list[tuple[str, tuple[str, ...], str, str]] = field(default_factory=list)
     reloads: list[str] = field(default_factory=list)
+    # Why, of each act.
+    reasons: list[str] = field(default_factory=list)
 
 
 @asynccontextmanager
@@ -65,6 +67,7 @@ async def operated(
     """``running``: the config that the daemon is started with, as far as it is not about resources."""
     acts: list[tuple[str, tuple[str, ...], str, str]] = []
     reloads: list[str] = []
+    reasons: list[str] = []
     config = read(running.encode(), "running")
 
     async def reloaded(actor: str) -> Reloaded:
@@ -76,6 +79,7 @@ async def operated(
 
         def note(entry: Entry) -> None:
             acts.append((entry.what, entry.resources, entry.detail, entry.actor))
+            reasons.append(entry.reason)
 
         chronicle.act_listeners.append(note)
         return Desk(
@@ -92,4 +96,4 @@ async def operated(
     async with world(folder, *(resources or RESOURCES), desk=desk, clients=clients) as made:
         target = str(made.server.admin[0]) if made.server.admin else f"unix:{made.path}"
         async with aio.insecure_channel(target) as channel:
-            yield Operated(made, AdminStub(channel), acts, reloads)
+            yield Operated(made, AdminStub(channel), acts, reloads, reasons)

@@ -256,6 +256,32 @@ async def test_a_wait_for_a_rate_is_known(operators: Operated) -> None:
     await asyncio.gather(*calls)
 
 
+async def test_nothing_is_foretold_while_it_is_paused(operators: Operated) -> None:
+    """Neither by a rate nor from how the line went: which of what is asked for is paused is said instead."""
+    world = operators.world
+    await world.stub.Acquire(ask("rate"))
+    calls = [asyncio.ensure_future(world.stub.Acquire(ask("rate")))]
+    await world.until_waiting(1)
+    both = pb.AcquireRequest(claims=[pb.Claim(resource=name, permits=1) for name in ("rate", "sem")])
+    calls.append(asyncio.ensure_future(world.stub.Acquire(both)))
+    await world.until_waiting(2)
+    peer = await Peer.begin(world, hello("web"), acquires=[want(1, "rate")])
+    assert peer.heard.queued[0].HasField("expected")
+
+    await operators.admin.PauseResource(admin.PauseResourceRequest(resource="rate"))
+    paused = await waiters(operators)
+    place = await peer.do(places=[1])
+    await operators.admin.ResumeResource(admin.ResumeResourceRequest(resource="rate"))
+    resumed = await waiters(operators)
+
+    assert [list(waiter.paused) for waiter in paused] == [["rate"]] * 3
+    assert not any(waiter.HasField("expected") for waiter in paused)
+    assert not place.queued[0].HasField("expected")
+    assert [(waiter.expected.seconds, list(waiter.paused)) for waiter in resumed] == [(1, []), (2, []), (3, [])]
+    world.clock.advance(3 * SECOND)
+    await asyncio.gather(*calls)
+
+
 async def test_waiters_are_filtered(operators: Operated) -> None:
     """Their places are those in the line that is asked for, whoever is left out."""
     world = operators.world

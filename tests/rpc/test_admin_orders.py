@@ -10,7 +10,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.rpc import error_details_pb2
 
-from governor.core.types import Claim, LeaseId
+from governor.core.types import Claim, LeaseId, Said
 from governor.rpc.admin.orders import AT_ONCE
 from governor.v1 import admin_pb2 as admin
 from governor.v1 import governor_pb2 as pb
@@ -108,10 +108,10 @@ async def test_many_are_revoked_in_slices(operators: Operated, monkeypatch: pyte
     revoke = operators.world.driver.revoke
     loop = asyncio.get_running_loop()
 
-    def seen(leases: tuple[LeaseId, ...], actor: str) -> object:
+    def seen(leases: tuple[LeaseId, ...], said: Said) -> object:
         steps.append(len(leases))
         loop.call_soon(lambda: turns.append(len(steps)))
-        return revoke(leases, actor)
+        return revoke(leases, said)
 
     monkeypatch.setattr(operators.world.driver, "revoke", seen)
     for _ in range(5 * AT_ONCE // 2):
@@ -139,7 +139,7 @@ async def test_what_was_revoked_is_on_record_whoever_goes_away(
         driver.ask((Claim("open", 1),), client="web")
     service = operators.world.server._admin
     assert service is not None
-    order = asyncio.ensure_future(service._orders.revoke(request_, "joe"))
+    order = asyncio.ensure_future(service._orders.revoke(request_, Said("joe")))
     await asyncio.sleep(0)
 
     order.cancel()

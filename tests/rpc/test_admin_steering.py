@@ -75,6 +75,38 @@ async def test_a_drained_resource_sends_everybody_away(operators: Operated) -> N
     assert [act[0] for act in operators.acts] == ["draining", "resumed"]
 
 
+async def test_an_order_says_why(operators: Operated) -> None:
+    """It stands beside what is ordered, with who says so, for whoever looks, and goes to the trail with the order."""
+    world, why = operators.world, "r" * 256
+    await operators.admin.PauseResource(admin.PauseResourceRequest(resource="sem", reason=why), metadata=JOE)
+    request = admin.SetOverrideRequest(resource="open", settings={"permits": "5"}, length=MINUTE, reason="a\nsale")
+    await operators.admin.SetOverride(request, metadata=JOE)
+    out = await operators.admin.QuarantineMember(
+        admin.QuarantineMemberRequest(resource="pool", member="spare", reason="it lags"), metadata=JOE
+    )
+
+    listed = {each.name: each for each in (await world.stub.ListResources(pb.ListResourcesRequest())).resources}
+    assert (listed["sem"].actor, listed["sem"].reason) == (JOE[0][1], why)
+    assert (listed["open"].override.actor, listed["open"].override.reason) == (JOE[0][1], "a\nsale")
+    assert (out.members[0].actor, out.members[0].reason) == (JOE[0][1], "it lags")
+    assert operators.reasons == [why, "a\nsale", "it lags"]
+
+    resumed = await operators.admin.ResumeResource(admin.ResumeResourceRequest(resource="sem", reason="it is up"))
+    assert (resumed.resource.actor, resumed.resource.reason) == ("", "")
+    assert (operators.acts[-1][0], operators.reasons[-1]) == ("resumed", "it is up")
+
+
+@pytest.mark.parametrize("order", ["PauseResource", "Revoke", "SetOverride", "QuarantineMember", "RecycleMembers"])
+async def test_a_reason_that_is_too_long_is_refused(operators: Operated, order: str) -> None:
+    """What is on the trail is what was said, so nothing is cut; nothing has changed."""
+    kind = getattr(admin, f"{order}Request")
+    said = await refused(getattr(operators.admin, order)(kind(reason="r" * 257)))
+
+    assert said.code is grpc.StatusCode.INVALID_ARGUMENT
+    assert said.message == "reason: expected at most 256 bytes of text, not 257"
+    assert operators.acts == []
+
+
 # --- override -----------------------------------------------------------------------------------------------
 
 

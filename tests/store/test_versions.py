@@ -10,7 +10,7 @@ from governor.core.kinds.pool import MemberSpec, PoolSpec
 from governor.core.kinds.rate_limit import RateLimitSpec, Window
 from governor.core.kinds.semaphore import SemaphoreSpec
 from governor.core.resource import Override, Remembered, ResourceSpec
-from governor.core.types import SECOND, Standing
+from governor.core.types import SECOND, Said, Standing
 from governor.store import NAME, Batch, Store
 from governor.store.rows import resource_of, resource_row
 from governor.store.salvage import examine, save
@@ -64,7 +64,7 @@ def test_a_file_of_version_2_goes_on(old: Path) -> None:
         assert ([each.id for each in stored.past], stored.promised) == ([5], 10 * SECOND)
         store.fold()
     with closing(sqlite3.connect(old / NAME)) as database:
-        assert database.execute("PRAGMA user_version").fetchone() == (3,)
+        assert database.execute("PRAGMA user_version").fetchone() == (4,)
     assert examine(old / NAME).resources == stored.resources
 
 
@@ -73,13 +73,15 @@ def test_what_is_said_of_a_resource_is_written_into_an_older_file(old: Path) -> 
     with closing(Store(old)) as store:
         db, api = store.load().resources
         limit = RateLimitSpec((Window(5, SECOND, 9), Window(50, 60 * SECOND, 50)))
-        api = Remembered(api.spec, {"spent": [1, 2]}, 71 * SECOND, Standing.PAUSED, Override(limit, 99 * SECOND))
+        joe, ann = Said("joe@web-1", "the provider\nis down"), Said("", "a sale")
+        override = Override(limit, 99 * SECOND, ann)
+        api = Remembered(api.spec, {"spent": [1, 2]}, 71 * SECOND, Standing.PAUSED, override, said=joe)
         store.write(Batch(resources=[resource_row(db), resource_row(api)]))
 
         assert store.load().resources == [db, api]
         store.restart(70 * SECOND, 170 * SECOND, 0, 100 * SECOND)
         moved = store.load().resources[1]
-        assert (moved.at, moved.override) == (170 * SECOND, Override(limit, 199 * SECOND))
+        assert (moved.at, moved.override, moved.said) == (170 * SECOND, Override(limit, 199 * SECOND, ann), joe)
 
 
 @pytest.mark.parametrize(
@@ -90,6 +92,9 @@ def test_what_is_said_of_a_resource_is_written_into_an_older_file(old: Path) -> 
         ("override", "[]", "1 errors"),
         ("override", '{"windows":[]}', "1 errors"),
         ("override", "{", "Expecting property name"),
+        ("said", "{", "Expecting property name"),
+        ("said", '{"actor":"joe"}', "KeyError: 'reason'"),
+        ("said", '{"actor":"joe","reason":1}', "1 is not a text"),
     ],
 )
 def test_what_nobody_can_have_said_is_not_read(old: Path, column: str, value: str, why: str) -> None:

@@ -16,7 +16,7 @@ from governor.core.member import PoolMember
 from governor.core.memory import Memory, table
 from governor.core.snapshot import MemberCounts, MemberView, WindowView
 from governor.core.turns import Turns
-from governor.core.types import Member, Nanos, Outcome
+from governor.core.types import Member, Nanos, Outcome, Said
 
 
 class Order(StrEnum):
@@ -272,6 +272,12 @@ class Pool:
         self._readmit(now)
         return tuple([member.view() for member in self._members.values()])
 
+    def view(self, member_id: str, now: Nanos) -> MemberView | None:
+        """One member; None when there is none of this name."""
+        self._readmit(now)
+        member = self._members.get(member_id)
+        return None if member is None else member.view()
+
     def declares(self, member_id: str) -> bool:
         """Whether there is such a member, and not only since it is still lent."""
         member = self._members.get(member_id)
@@ -284,10 +290,10 @@ class Pool:
         self.marks += len(news)
         return news
 
-    def keep_out(self, member_id: str, until: Nanos, now: Nanos) -> bool:
+    def keep_out(self, member_id: str, until: Nanos, said: Said, now: Nanos) -> bool:
         """Quarantine a declared member until then, `NEVER` is until it is readmitted; whether that changes anything."""
         self._readmit(now)
-        changed = self._members[member_id].keep_out(until)
+        changed = self._members[member_id].keep_out(until, said)
         self.marks += changed
         self._arrange()
         return changed

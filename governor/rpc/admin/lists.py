@@ -99,8 +99,10 @@ class Lists:
             now = self._clock.now()
             standing = self._driver.place(ticket)
             at_least = 0 if standing is None else standing[1] - now
-            expected = self._sessions.expected(view.claims, before, at_least, waited=now - view.since, now=now)
-            return views.waiter(place, view, owner, expected, now)
+            paused, expected = self._driver.paused(view.claims), None
+            if not paused:
+                expected = self._sessions.expected(view.claims, before, at_least, waited=now - view.since, now=now)
+            return views.waiter(place, view, owner, expected, paused, now)
 
         with self._one_more():
             pages = _Pages(lambda: self._driver.waiting(request.resource or None), row, request.limit, self._turn)

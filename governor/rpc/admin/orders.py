@@ -16,7 +16,7 @@ from governor.config.units import DAY, format_duration
 from governor.core.effects import LeaseResult, LeaseState, Steered, SteerProblem, SteerRefused
 from governor.core.limit import LimitSpec
 from governor.core.resource import ResourceSpec
-from governor.core.types import SECOND, Denial, LeaseId, Nanos, Reason, Standing
+from governor.core.types import SECOND, Denial, LeaseId, Nanos, Reason, Said, Standing
 from governor.driver import Driver
 from governor.entries import Act, What
 from governor.rpc import status, translate
@@ -54,7 +54,7 @@ _STANDINGS: Final = {
 class Orders:
     """What operators may order of one daemon. Each is answered with a message, or with why it changed nothing.
 
-    All raise `Malformed` for what makes no sense; ``actor`` is who says he gives the order.
+    All raise `Malformed` for what makes no sense; ``said``: who says he gives the order, and why.
     """
 
     def __init__(self, driver: Driver, clock: Clock, sessions: Sessions, act: Act) -> None:
@@ -65,34 +65,34 @@ class Orders:
 
     # --- leases ---------------------------------------------------------------------------------------------
 
-    async def revoke(self, request: admin_pb2.RevokeRequest, actor: str) -> Answer:
+    async def revoke(self, request: admin_pb2.RevokeRequest, said: Said) -> Answer:
         """End leases: those that are named, or all of a client or a session."""
         named = bool(request.lease_ids) + bool(request.client) + bool(request.session)
         if named != 1:
             raise Malformed("lease_ids", "exactly one of lease_ids, client and session")
         if request.lease_ids:
-            return await self._revoke_named(translate.lease_ids(request.lease_ids), actor)
+            return await self._revoke_named(translate.lease_ids(request.lease_ids), said)
         if request.client:
             bounded("client", request.client, MAX_TEXT_BYTES)
-            return await self._revoke_all(self._of_client(request.client), f"client {request.client}", actor)
+            return await self._revoke_all(self._of_client(request.client), f"client {request.client}", said)
         bounded("session", request.session, MAX_TEXT_BYTES)
         session = self._sessions.named(request.session)
         if session is None:
             return status.hindered(Hindrance.UNKNOWN_SESSION, session=request.session)
         whose = f"session {session.name} of {session.client or 'no name'}"
-        return await self._revoke_all(_slices(list(session.leases)), whose, actor)
+        return await self._revoke_all(_slices(list(session.leases)), whose, said)
 
-    async def _revoke_named(self, leases: tuple[LeaseId, ...], actor: str) -> Answer:
+    async def _revoke_named(self, leases: tuple[LeaseId, ...], said: Said) -> Answer:
         results: list[LeaseResult] = []
         covered: set[str] = set()
         try:
             async for some in _slices(leases):
                 covered |= self._covered(some)
-                results += self._driver.revoke(some, actor)
+                results += self._driver.revoke(some, said)
         finally:
             # Also if the caller has gone in the midst of it: what has been done is told.
             if ended := _ended(results):
-                self._act(What.REVOCATION, sorted(covered), _leases(ended), actor)
+                self._act(What.REVOCATION, sorted(covered), _leases(ended), said)
         await on_record(self._driver)
         if len(results) == 1 and (refused := status.failed(results[0])) is not None:
             return refused
@@ -101,17 +101,17 @@ class Orders:
             translate.fill_result(response.results.add(), result)
         return response.SerializeToString()
 
-    async def _revoke_all(self, slices: AsyncIterator[tuple[LeaseId, ...]], whose: str, actor: str) -> Answer:
+    async def _revoke_all(self, slices: AsyncIterator[tuple[LeaseId, ...]], whose: str, said: Said) -> Answer:
         covered: set[str] = set()
         revoked = 0
         try:
             async for leases in slices:
                 covered |= self._covered(leases)
-                revoked += len(_ended(self._driver.revoke(leases, actor)))
+                revoked += len(_ended(self._driver.revoke(leases, said)))
         finally:
             # As above.
             if revoked:
-                self._act(What.REVOCATION, sorted(covered), f"{count(revoked, 'lease')} of {whose}", actor)
+                self._act(What.REVOCATION, sorted(covered), f"{count(revoked, 'lease')} of {whose}", said)
         await on_record(self._driver)
         return admin_pb2.RevokeResponse(revoked=revoked).SerializeToString()
 
@@ -127,17 +127,17 @@ class Orders:
 
     # --- resources ------------------------------------------------------------------------------------------
 
-    async def stand(self, resource: str, standing: Standing, actor: str) -> Answer:
+    async def stand(self, resource: str, standing: Standing, said: Said) -> Answer:
         """Pause it, drain it, or open it again."""
-        steered = self._steer(resource, "", lambda: self._driver.set_standing(resource, standing))
+        steered = self._steer(resource, "", lambda: self._driver.set_standing(resource, standing, said))
         if isinstance(steered, status.Refusal):
             return steered
         if steered.changed:
-            self._act(_STANDINGS[standing], (resource,), actor=actor)
+            self._act(_STANDINGS[standing], (resource,), said=said)
         await on_record(self._driver)
         return self._answered(resource, admin_pb2.StandingResponse(changed=steered.changed))
 
-    async def set_override(self, request: admin_pb2.SetOverrideRequest, actor: str) -> Answer:
+    async def set_override(self, request: admin_pb2.SetOverrideRequest, said: Said) -> Answer:
         """Another limit, for a while."""
         resource, length = request.resource, _length(request, "" if request.HasField("length") else ", and none is set")
         declared = self._declared(resource)
@@ -146,16 +146,16 @@ class Orders:
         if not declared.limit.overridable:
             return status.hindered(Hindrance.A_POOL, resource=resource)
         limit = _limit(declared.limit, request.settings)
-        steered = self._steer(resource, "", lambda: self._driver.set_override(resource, limit, length))
+        steered = self._steer(resource, "", lambda: self._driver.set_override(resource, limit, length, said))
         if isinstance(steered, status.Refusal):
             return steered
         if steered.changed:
             told = ", ".join([f"{name} {text}" for name, text in sorted(request.settings.items())])
-            self._act(What.OVERRIDDEN, (resource,), f"{told} for {format_duration(length)}", actor)
+            self._act(What.OVERRIDDEN, (resource,), f"{told} for {format_duration(length)}", said)
         await on_record(self._driver)
         return self._answered(resource, admin_pb2.OverrideResponse(changed=steered.changed))
 
-    async def clear_override(self, request: admin_pb2.ClearOverrideRequest, actor: str) -> Answer:
+    async def clear_override(self, request: admin_pb2.ClearOverrideRequest, said: Said) -> Answer:
         """The declared limit again, now."""
         resource = request.resource
         declared = self._declared(resource)
@@ -167,42 +167,42 @@ class Orders:
         if isinstance(steered, status.Refusal):
             return steered
         if steered.changed:
-            self._act(What.OVERRIDE_OVER, (resource,), "cleared", actor)
+            self._act(What.OVERRIDE_OVER, (resource,), "cleared", said)
         await on_record(self._driver)
         return self._answered(resource, admin_pb2.OverrideResponse(changed=steered.changed))
 
     # --- members --------------------------------------------------------------------------------------------
 
-    async def recycle(self, request: admin_pb2.RecycleMembersRequest, actor: str) -> Answer:
+    async def recycle(self, request: admin_pb2.RecycleMembersRequest, said: Said) -> Answer:
         """One member, or all."""
         resource, member = request.resource, request.member
         order = self._steer(resource, member, lambda: self._driver.recycle(resource, member or None))
-        return await self._members(order, What.RECYCLED, resource, member or "all members", actor)
+        return await self._members(order, What.RECYCLED, resource, member or "all members", said)
 
-    async def quarantine(self, request: admin_pb2.QuarantineMemberRequest, actor: str) -> Answer:
+    async def quarantine(self, request: admin_pb2.QuarantineMemberRequest, said: Said) -> Answer:
         """One member, for a while or until it is restored."""
         resource, member, length = request.resource, request.member, None
         bounded("member", member, MAX_NAME_BYTES, 1)
         if request.HasField("length"):
             length = _length(request, ", or none, which lasts until the member is restored")
-        order = self._steer(resource, member, lambda: self._driver.quarantine(resource, member, length))
+        order = self._steer(resource, member, lambda: self._driver.quarantine(resource, member, length, said))
         until = "until it is restored" if length is None else f"for {format_duration(length)}"
-        return await self._members(order, What.QUARANTINED, resource, f"{member} {until}", actor)
+        return await self._members(order, What.QUARANTINED, resource, f"{member} {until}", said)
 
-    async def restore(self, request: admin_pb2.RestoreMemberRequest, actor: str) -> Answer:
+    async def restore(self, request: admin_pb2.RestoreMemberRequest, said: Said) -> Answer:
         """One member."""
         resource, member = request.resource, request.member
         bounded("member", member, MAX_NAME_BYTES, 1)
         order = self._steer(resource, member, lambda: self._driver.readmit(resource, member))
-        return await self._members(order, What.RESTORED, resource, member, actor)
+        return await self._members(order, What.RESTORED, resource, member, said)
 
     async def _members(
-        self, steered: Steered | status.Refusal, what: What, resource: str, detail: str, actor: str
+        self, steered: Steered | status.Refusal, what: What, resource: str, detail: str, said: Said
     ) -> Answer:
         if isinstance(steered, status.Refusal):
             return steered
         if steered.changed:
-            self._act(what, (resource,), detail, actor)
+            self._act(what, (resource,), detail, said)
         await on_record(self._driver)
         about, now = frozenset(steered.members), self._clock.now()
         members = [views.member(view, now) for view in self._driver.members(resource) if view.id in about]

@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError, Message
 
 from governor import __version__
 from governor.clock import Clock
-from governor.core.types import Denial, Reason, Standing
+from governor.core.types import Denial, Reason, Said, Standing
 from governor.driver import Driver
 from governor.rpc import status, translate
 from governor.rpc.admin import views
@@ -39,7 +39,7 @@ ACTOR_KEY: Final = "governor-actor"
 Request = TypeVar("Request", bound=Message)
 # A look is answered at once; an order when it is on record, and it is known who gives it.
 Look = Callable[[Request], Answer]
-Order = Callable[[Request, str], Awaitable[Answer]]
+Order = Callable[[Request, Said], Awaitable[Answer]]
 
 
 class AdminService:
@@ -77,15 +77,15 @@ class AdminService:
             "Revoke": _order(admin_pb2.RevokeRequest, orders.revoke),
             "PauseResource": _order(
                 admin_pb2.PauseResourceRequest,
-                lambda request, actor: orders.stand(request.resource, Standing.PAUSED, actor),
+                lambda request, said: orders.stand(request.resource, Standing.PAUSED, said),
             ),
             "ResumeResource": _order(
                 admin_pb2.ResumeResourceRequest,
-                lambda request, actor: orders.stand(request.resource, Standing.OPEN, actor),
+                lambda request, said: orders.stand(request.resource, Standing.OPEN, said),
             ),
             "DrainResource": _order(
                 admin_pb2.DrainResourceRequest,
-                lambda request, actor: orders.stand(request.resource, Standing.DRAINING, actor),
+                lambda request, said: orders.stand(request.resource, Standing.DRAINING, said),
             ),
             "SetOverride": _order(admin_pb2.SetOverrideRequest, orders.set_override),
             "ClearOverride": _order(admin_pb2.ClearOverrideRequest, orders.clear_override),
@@ -184,8 +184,8 @@ class AdminService:
 
     # --- the config -----------------------------------------------------------------------------------------
 
-    async def _reload(self, _request: admin_pb2.ReloadRequest, actor: str) -> Answer:
-        outcome = await self._desk.reload(actor)
+    async def _reload(self, _request: admin_pb2.ReloadRequest, said: Said) -> Answer:
+        outcome = await self._desk.reload(said.actor)
         await on_record(self._driver)
         return admin_pb2.ReloadResponse(
             problems=outcome.problems,
@@ -218,9 +218,16 @@ def _order(request: type[Request], order: Order[Request]) -> Method:
             asked = request.FromString(raw)
         except DecodeError:
             return status.refusal(translate.undecodable(request))
-        return await order(asked, actor_of(context))
+        return await order(asked, Said(actor_of(context), reason_of(asked)))
 
     return call
+
+
+def reason_of(order: Message) -> str:
+    """Why it is given, as far as its giver says. Raises `Malformed`: as of who he is."""
+    reason = getattr(order, "reason", "")
+    bounded("reason", reason, MAX_TEXT_BYTES)
+    return str(reason)
 
 
 def _list(request: type[Request], told: Callable[[Request], AsyncGenerator[Answer, None]]) -> Telling:

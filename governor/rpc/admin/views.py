@@ -55,6 +55,8 @@ def member(view: MemberView, now: Nanos) -> admin_pb2.MemberState:
         lendings=view.lendings,
         failures=view.failures,
         by_operator=view.by_operator,
+        actor=view.said.actor,
+        reason=view.said.reason,
     )
     if view.until is not None:
         fill_duration(made.quarantined_for, max(0, view.until - now))
@@ -86,10 +88,10 @@ def lease(view: LeaseView, owner: Belongings | None, now: Nanos) -> admin_pb2.Le
 
 
 def waiter(
-    place: int, view: WaiterView, owner: Session | None, expected: Nanos | None, now: Nanos
+    place: int, view: WaiterView, owner: Session | None, expected: Nanos | None, paused: Sequence[str], now: Nanos
 ) -> admin_pb2.WaiterState:
-    """One place in line, and whose it is."""
-    made = admin_pb2.WaiterState(place=place, client=view.client, tickets=len(view.tickets))
+    """One place in line, and whose it is; which of what it asks for is ``paused``."""
+    made = admin_pb2.WaiterState(place=place, client=view.client, tickets=len(view.tickets), paused=paused)
     if view.labels:
         made.labels.update(view.labels)
     for claim in view.claims:

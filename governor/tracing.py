@@ -1,0 +1,77 @@
+"""Tracing: what an operator may ask of it, and what it has to be told of each ask.
+
+It knows the words. It must never know how a span is made: with tracing off, nothing of OpenTelemetry is loaded.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Final, Protocol
+
+from governor.core.types import Claim, Denial, Nanos
+
+# By what an ask came, as OpenTelemetry's conventions call the method of a call.
+ACQUIRE: Final = "governor.v1.Governor/Acquire"
+SESSION: Final = "governor.v1.Governor/Session"
+
+# OpenTelemetry's own variables, of which the SDK reads all others.
+_EXPORTER: Final = "OTEL_TRACES_EXPORTER"
+_DISABLED: Final = "OTEL_SDK_DISABLED"
+_PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+
+
+@dataclass(slots=True, frozen=True)
+class Tracing:
+    """What is not said is as OpenTelemetry's variables say.
+
+    ``ratio``: of the asks that come without a trace, how many are traced, from 0 to 1. ``timeout``: of one export.
+    """
+
+    endpoint: str = ""
+    ratio: float | None = None
+    service_name: str = ""
+    timeout: Nanos | None = None
+
+
+class TracingError(Exception):
+    """Nothing can be traced as the config and the environment say."""
+
+
+class Follower(Protocol):
+    """Whoever makes spans of asks. Called in the event loop; must be quick, and must not raise."""
+
+    def asked(self, method: str, traceparent: str = "", tracestate: str = "") -> None:
+        """The next ask of the driver comes by this method, and follows from what these say, if they say anything."""
+        ...
+
+    def refused(self, denial: Denial, claims: Sequence[Claim] = (), client: str = "") -> None:
+        """It is not put to the driver at all, since it is refused before."""
+        ...
+
+
+def by_environment(environ: Mapping[str, str]) -> Tracing | None:
+    """What is asked for where the config says nothing."""
+    return Tracing() if environ.get(_EXPORTER) == "otlp" else None
+
+
+def disabled(environ: Mapping[str, str]) -> bool:
+    """Whether OpenTelemetry is switched off here, whatever else is asked for."""
+    return environ.get(_DISABLED, "").strip().lower() == "true"
+
+
+def hindrance(environ: Mapping[str, str]) -> str:
+    """Why nothing can be traced, and what to do; empty if it can."""
+    if not _installed():
+        return "OpenTelemetry is not installed: install governor with its extra otel, as in governord[daemon,otel]"
+    for name in _PROTOCOLS:
+        if protocol := environ.get(name):
+            return "" if protocol == "grpc" else f"spans are exported by grpc alone: set {name} to grpc, or not at all"
+    return ""
+
+
+def _installed() -> bool:
+    """Found, not loaded."""
+    try:
+        return None not in (find_spec("opentelemetry.sdk.trace"), find_spec("opentelemetry.exporter.otlp.proto.grpc"))
+    except ModuleNotFoundError:
+        return False

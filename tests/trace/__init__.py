@@ -1,0 +1,1 @@
+"""Spans of asks and holds."""
