@@ -40,7 +40,9 @@ class Rate:
 
 @dataclass(slots=True, frozen=True)
 class Client:
-    """One client, and what it may do. ``tokens`` are SHA-256 digests; ``resources`` are names with any number of ``*``.
+    """One client, and what it may do. ``resources`` are names with any number of ``*``.
+
+    ``tokens`` are SHA-256 digests, ``sans`` names in certificates: of hosts, or URIs.
 
     The caps are None where there is none. ``max_permits``: what its live leases and its asks in line have together;
     ``max_waiters``: its asks in line; ``max_lease``: how long it may be lent anything; ``max_rate``: how often it may
@@ -55,6 +57,7 @@ class Client:
     max_waiters: int | None = None
     max_lease: Nanos | None = None
     max_rate: Rate | None = None
+    sans: tuple[str, ...] = ()
 
     @property
     def capped(self) -> bool:
@@ -95,6 +98,7 @@ class Policy:
     def __init__(self, clients: Sequence[Client]) -> None:
         self.clients = tuple(clients)
         self._by_name = {client.name: client for client in clients}
+        self._by_san = {san: client for client in clients for san in client.sans}
         self._tokens = [(token, client) for client in clients for token in client.tokens]
 
     def named(self, name: str) -> Client | None:
@@ -108,6 +112,11 @@ class Policy:
             if hmac.compare_digest(token, digest):
                 found = client
         return found
+
+    def of_sans(self, sans: Iterable[str]) -> Client | None:
+        """Whose certificate has these names; one that has names of two clients is nobody's."""
+        found = {client.name: client for san in sans if (client := self._by_san.get(san)) is not None}
+        return found.popitem()[1] if len(found) == 1 else None
 
 
 def digest_of(token: bytes) -> bytes:

@@ -14,6 +14,8 @@ VARIABLE: Final = "GOVERNOR_ADDRESS"
 USUAL_SOCKET: Final = Path("/run/governor/governor.sock")
 USUAL_TCP: Final = "127.0.0.1:7411"
 
+# Before the host and port of an address where TLS is spoken.
+TLS: Final = "tls://"
 DEFAULT_MODE: Final = 0o660
 MAX_PORT: Final = 65535
 # The longest path that the kernel takes for a unix socket, in bytes.
@@ -29,12 +31,18 @@ class AddressError(ValueError):
 
 @dataclass(slots=True, frozen=True)
 class TcpAddress:
-    """A host, by name or number, and a port; port 0 lets the kernel choose one."""
+    """A host, by name or number, and a port; port 0 lets the kernel choose one. ``tls``: which is spoken there."""
 
     host: str
     port: int
+    tls: bool = False
 
     def __str__(self) -> str:
+        return f"{TLS}{self.bare}" if self.tls else self.bare
+
+    @property
+    def bare(self) -> str:
+        """Without what is said of how to speak there."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
@@ -91,29 +99,30 @@ def usual() -> str:
 
 
 def parse(text: str) -> Address:
-    """Reads ``host:port``, ``[ipv6]:port`` or ``unix:/path``; raises `AddressError`."""
+    """Reads ``host:port``, ``[ipv6]:port``, ``tls://host:port`` or ``unix:/path``; raises `AddressError`."""
     if text.startswith("unix:"):
         return UnixAddress(_socket_path(text.removeprefix("unix:")))
-    if "://" in text:
-        raise AddressError("write host:port or unix:/path, with no http:// or the like before it")
+    if "://" in text.removeprefix(TLS):
+        raise AddressError("write host:port, tls://host:port or unix:/path, with no http:// or the like before it")
     return parse_tcp(text)
 
 
 def parse_tcp(text: str, *, example: int = 7411) -> TcpAddress:
-    """Reads ``host:port`` or ``[ipv6]:port``; raises `AddressError`. ``example``: the port that its hints show."""
-    if "://" in text:
-        raise AddressError("write host:port, with no http:// or the like before it")
+    """Reads the same but for a unix socket; raises `AddressError`. ``example``: the port that its hints show."""
+    bare = text.removeprefix(TLS)
+    if "://" in bare:
+        raise AddressError("write host:port or tls://host:port, with no http:// or the like before it")
     if text.startswith("unix:"):
         raise AddressError("a unix socket will not do here: write host:port")
-    host, colon, port = text.rpartition(":")
+    host, colon, port = bare.rpartition(":")
     if not colon:
-        missing = "a host before the port" if text.isdecimal() else "a port after the host"
+        missing = "a host before the port" if bare.isdecimal() else "a port after the host"
         raise AddressError(f"write {missing}, as in 127.0.0.1:{example}")
     if not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > MAX_PORT:
         raise AddressError(f"the port must be a number from 0 to {MAX_PORT}")
     if not host:
         raise AddressError("write 127.0.0.1 before the port for this machine only, 0.0.0.0 for every address of it")
-    return TcpAddress(_host(host, example), int(port))
+    return TcpAddress(_host(host, example), int(port), tls=text.startswith(TLS))
 
 
 def check_socket_path(path: Path) -> None:

@@ -145,14 +145,13 @@ class Daemon:
                 self._watcher = Watcher(self._path, LoopClock(), lambda: reloader.seen, changed)
                 stack.callback(self._watcher.close)
                 reloader.observers.append(self._watch)
-            http = ""
-            if config.http is not None:
-                sight = operators.sight(
-                    driver, self._journal, self._reloader, sessions=lambda: self._sessions, not_ready=self._not_ready
-                )
-                pages = await governor.http.serve(config.http, governor.http.Pages(metrics, self._not_ready, sight))
-                stack.push_async_callback(pages.stop)
-                http = f"http://{config.http.host}:{pages.port}"
+            guard = operators.guard(driver, metrics, self._reloader)
+            certificates = operators.certificates(config, metrics)
+            sight = operators.sight(
+                driver, self._journal, self._reloader, sessions=lambda: self._sessions, not_ready=self._not_ready
+            )
+            pages = governor.http.Pages(metrics, self._not_ready, sight)
+            http = await operators.show(stack, config, pages, guard, certificates, metrics.bound_reached)
             desk = operators.desk(
                 driver,
                 self._journal,
@@ -163,9 +162,16 @@ class Daemon:
                 http=http,
                 audit_problem=lambda: None if self._audit is None else self._audit.hindrance,
             )
-            guard = operators.guard(driver, metrics, self._reloader)
             server = await governor.rpc.serve(
-                driver, LoopClock(), config.listen, restart_grace=_promised(config), desk=desk, guard=guard
+                driver,
+                LoopClock(),
+                config.listen,
+                restart_grace=_promised(config),
+                desk=desk,
+                guard=guard,
+                bounds=config.bounds,
+                reached=metrics.bound_reached,
+                certificates=certificates,
             )
             stack.push_async_callback(server.stop, _GRPC_GRACE_S)
             self._sessions = server.sessions

@@ -1,4 +1,4 @@
-"""Operators: what the daemon tells them of itself, what it lets them do, and what they let others do.
+"""Operators: what the daemon tells and shows them of itself, what it lets them do, and what they let others do.
 
 It knows which part of the daemon has which answer. It must never know how operators are reached.
 """
@@ -6,15 +6,21 @@ It knows which part of the daemon has which answer. It must never know how opera
 import os
 import socket
 from collections.abc import Callable
+from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 from governor import __version__
+from governor.address import TcpAddress
+from governor.bounds import Bound
+from governor.certificates import Certificates, Shown
 from governor.chronicle import Chronicle
 from governor.clock import LoopClock, unix_nanos
+from governor.config import Config
 from governor.core.types import EndReason
 from governor.driver import Driver
 from governor.history import History
-from governor.http import Head, Sight
+from governor.http import Door, Head, Pages, Sight, serve
 from governor.journal import Journal
 from governor.metrics import Metrics
 from governor.reload import Reloader
@@ -64,6 +70,51 @@ def guard(driver: Driver, metrics: Metrics, reloader: Reloader) -> Guard:
     made = Guard(driver, reloader.config.clients, metrics.caller_refused)
     reloader.observers.append(lambda _outcome: made.declare(reloader.config.clients))
     return made
+
+
+def certificates(config: Config, metrics: Metrics) -> Certificates | None:
+    """What is shown where TLS is spoken. Raises BindError."""
+    if config.tls is None:
+        return None
+
+    def told(shown: Shown | None) -> None:
+        metrics.certificate_read(None if shown is None else (shown.since, shown.until))
+
+    return Certificates(config.tls, told)
+
+
+async def show(
+    stack: AsyncExitStack,
+    config: Config,
+    pages: Pages,
+    guard: Guard,
+    certificates: Certificates | None,
+    reached: Callable[[Bound], None],
+) -> str:
+    """The pages, until ``stack`` ends: the URL of where they are, empty for nowhere. Raises BindError.
+
+    ``reached`` is told of each connection that is refused.
+    """
+    at = config.http
+    if at is None:
+        return ""
+    if certificates is not None:
+        # Sessions last, so nobody may shake hands for days while a certificate ends or is changed.
+        pages.scraped = certificates.soon
+    door = Door(guard.refusal_of_look) if at.clients else None
+    server = await serve(
+        at.address,
+        pages,
+        door,
+        certificates,
+        config.bounds.http_connections,
+        partial(reached, Bound.HTTP_CONNECTIONS),
+    )
+    stack.push_async_callback(server.stop)
+    if door is not None:
+        guard.changed.append(server.ask_again)
+    scheme = "https" if at.address.tls else "http"
+    return f"{scheme}://{TcpAddress(at.address.host, server.port)}"
 
 
 def sight(

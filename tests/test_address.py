@@ -44,8 +44,14 @@ def test_an_address_is_read_and_written(text: str, address: Address, written: st
         ("", "write a port after the host, as in 127.0.0.1:7411"),
         ("localhost", "write a port after the host, as in 127.0.0.1:7411"),
         ("7411", "write a host before the port, as in 127.0.0.1:7411"),
-        ("http://127.0.0.1:7411", "write host:port or unix:/path, with no http:// or the like before it"),
-        ("dns:///localhost:7411", "write host:port or unix:/path, with no http:// or the like before it"),
+        (
+            "http://127.0.0.1:7411",
+            "write host:port, tls://host:port or unix:/path, with no http:// or the like before it",
+        ),
+        (
+            "dns:///localhost:7411",
+            "write host:port, tls://host:port or unix:/path, with no http:// or the like before it",
+        ),
         (":7411", "write 127.0.0.1 before the port for this machine only, 0.0.0.0 for every address of it"),
         ("host:", "the port must be a number from 0 to 65535"),
         ("host:x", "the port must be a number from 0 to 65535"),

@@ -6,6 +6,7 @@ Each writes its log into the folder, where the config and all state are as well,
 
 import os
 import shutil
+import ssl
 import subprocess
 import sys
 import time
@@ -29,6 +30,10 @@ scrape_configs:
   - job_name: governor
     static_configs: [{{targets: ["{http}"]}}]
 """
+_VEILED: Final = """\
+    scheme: https
+    tls_config: {{ca_file: {ca}}}
+"""
 
 
 class TogetherError(Exception):
@@ -36,14 +41,27 @@ class TogetherError(Exception):
 
 
 @dataclass(frozen=True)
+class Veil:
+    """The files by which the pages of the daemon speak TLS, and whom Prometheus trusts to say that it is the daemon."""
+
+    cert: Path
+    key: Path
+    ca: Path
+
+
+@dataclass(frozen=True)
 class Places:
-    """Where each is: a folder for all, and host:port of what listens. ``interval``: from scrape to scrape."""
+    """Where each is: a folder for all, and host:port of what listens. ``interval``: from scrape to scrape.
+
+    ``veil``: None for pages in the clear.
+    """
 
     folder: Path
     grpc: str = "127.0.0.1:7411"
     http: str = "127.0.0.1:7412"
     prometheus: str = "127.0.0.1:9097"
     interval: str = "5s"
+    veil: Veil | None = None
 
 
 @dataclass
@@ -98,18 +116,28 @@ class Together:
         folder = self.places.folder
         folder.mkdir(parents=True, exist_ok=True)
         sample = (HERE / "sample.yaml").read_text(encoding="utf-8")
-        sample = sample.replace("127.0.0.1:7411", self.places.grpc).replace("127.0.0.1:7412", self.places.http)
+        sample = sample.replace("127.0.0.1:7411", self.places.grpc)
+        sample = sample.replace("http: 127.0.0.1:7412", self._pages())
         (folder / "governor.yaml").write_text(sample, encoding="utf-8")
         self._start_daemon()
         self._start("load", [sys.executable, "-m", "deploy.monitoring.load", self.places.grpc])
         config = _CONFIG.format(interval=self.places.interval, rules=HERE / "rules", http=self.places.http)
+        if self.places.veil is not None:
+            config += _VEILED.format(ca=self.places.veil.ca)
         (folder / "prometheus.yaml").write_text(config, encoding="utf-8")
         self.start_prometheus("prometheus", self.places.prometheus)
+
+    def _pages(self) -> str:
+        places = self.places
+        if places.veil is None:
+            return f"http: {places.http}"
+        return f"http: tls://{places.http}\ntls: {{cert: {places.veil.cert}, key: {places.veil.key}}}"
 
     def _start_daemon(self) -> None:
         command = [sys.executable, "-m", "governor.cli", "serve", "--config", str(self.places.folder / "governor.yaml")]
         self._start("daemon", command)
-        self._wait_for("daemon", f"http://{self.places.http}/-/ready")
+        scheme = "http" if self.places.veil is None else "https"
+        self._wait_for("daemon", f"{scheme}://{self.places.http}/-/ready")
 
     def _start(self, name: str, command: list[str]) -> None:
         with self._log(name).open("ab") as log:
@@ -121,10 +149,11 @@ class Together:
 
     def _wait_for(self, name: str, url: str) -> None:
         end = time.monotonic() + _START_S
+        trusting = None if self.places.veil is None else ssl.create_default_context(cafile=self.places.veil.ca)
         while True:
             self.check()
             try:
-                with urllib.request.urlopen(url, timeout=1):  # noqa: S310 - our own URL
+                with urllib.request.urlopen(url, timeout=1, context=trusting):  # noqa: S310 - our own URL
                     return
             except OSError:
                 if time.monotonic() > end:

@@ -30,7 +30,9 @@ def check(settings: Settings, *, file: Path) -> Exit:
     JSON: {"ok", "resources": {kind: number}, "warnings": [...], "problems": [...]}, each warning a sentence,
     each problem with file, line, path and message.
     """
+    from governor.address import UnixAddress
     from governor.config import ConfigError, load, loads
+    from governor.folders import open_to_others
 
     try:
         piped = str(file) == "-"
@@ -44,12 +46,14 @@ def check(settings: Settings, *, file: Path) -> Exit:
         ]
         say_json({"ok": False, "resources": {}, "warnings": [], "problems": problems})
         return Exit.BAD_CONFIG
+    sockets = [address.path for address in (*config.listen, *config.admin) if isinstance(address, UnixAddress)]
+    warnings = [*config.warnings, *filter(None, map(open_to_others, sockets))]
     kinds = [resource.kind for resource in config.resources]
     if settings.json:
-        say_json({"ok": True, "resources": Counter(kinds), "warnings": config.warnings, "problems": []})
+        say_json({"ok": True, "resources": Counter(kinds), "warnings": warnings, "problems": []})
     else:
         source = printable(config.source)
-        say([f"{source}: OK, {counted(kinds)}", *(f"{source}: warning: {each}" for each in config.warnings)])
+        say([f"{source}: OK, {counted(kinds)}", *(f"{source}: warning: {each}" for each in warnings)])
     return Exit.OK
 
 

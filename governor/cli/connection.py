@@ -4,9 +4,11 @@ It knows gRPC and the statuses of the wire contract. It must never retry by itse
 """
 
 import os
+import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, Generic, TypeVar, assert_never
 
 # The C core would log on its own what is reported here in words; it reads this when grpc is loaded.
@@ -16,7 +18,7 @@ import grpc
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
-from governor import token
+from governor import tls, token
 from governor.address import USUAL_TCP, Address, TcpAddress, UnixAddress
 from governor.cli.exits import BY_REASON, BY_STATUS, CommandError, Exit
 from governor.cli.options import Where
@@ -143,8 +145,12 @@ def connect(where: Where) -> Iterator[Connection]:
 @contextmanager
 def channel(where: Where) -> Iterator[Connection]:
     """The same, if somebody was there just now or will be."""
-    credentials = _credentials(where.address)
-    with grpc.insecure_channel(_target(where.address), options=OPTIONS) as opened:
+    credentials, target = _credentials(where.address), _target(where.address)
+    if isinstance(where.address, TcpAddress) and where.address.tls:
+        made = grpc.secure_channel(target, _trust(), options=OPTIONS)
+    else:
+        made = grpc.insecure_channel(target, options=OPTIONS)
+    with made as opened:
         yield Connection(where, opened, credentials)
 
 
@@ -156,10 +162,22 @@ def _credentials(address: Address) -> Metadata:
         raise CommandError(Exit.USAGE, str(error)) from None
     if not said:
         return ()
-    if isinstance(address, TcpAddress) and not address.is_loopback:
+    if isinstance(address, TcpAddress) and not (address.tls or address.is_loopback):
         clear = f"the token of {token.VARIABLE} is not sent in the clear to {address}"
-        raise CommandError(Exit.USAGE, f"{clear}: name a unix socket or an address of loopback")
+        raise CommandError(Exit.USAGE, f"{clear}: name a unix socket, an address of loopback, or tls://{address}")
     return (token.header(said),)
+
+
+def _trust() -> grpc.ChannelCredentials:
+    """Who may say which daemon it is, and what is shown to it. Raises CommandError."""
+    ca = os.environ.get(tls.CA_VARIABLE) or ssl.get_default_verify_paths().cafile
+    cert = os.environ.get(tls.CERT_VARIABLE)
+    key = os.environ.get(tls.KEY_VARIABLE) or cert
+    try:
+        read = [Path(path).read_bytes() if path else None for path in (ca, key, cert)]
+    except OSError as error:
+        raise CommandError(Exit.USAGE, f"TLS: {error.filename}: {error.strerror}") from None
+    return grpc.ssl_channel_credentials(*read)
 
 
 def _target(address: Address) -> str:
@@ -167,7 +185,7 @@ def _target(address: Address) -> str:
         case UnixAddress():
             return f"unix:{address.path}"
         case TcpAddress():
-            return str(address)
+            return address.bare
         case _:
             assert_never(address)
 

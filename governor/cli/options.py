@@ -87,7 +87,7 @@ def address_option(command: Command) -> Command:
         metavar="ADDRESS",
         expose_value=False,
         callback=keep,
-        help=f"The daemon: HOST:PORT or unix:PATH. Else ${VARIABLE}, else unix:{USUAL_SOCKET} "
+        help=f"The daemon: HOST:PORT, tls://HOST:PORT or unix:PATH. Else ${VARIABLE}, else unix:{USUAL_SOCKET} "
         f"where that exists, else {USUAL_TCP}.",
     )(command)
 

@@ -9,7 +9,7 @@ import socket
 from dataclasses import dataclass
 from typing import Final
 
-from governor.address import USUAL_TCP, VARIABLE, usual
+from governor.address import TLS, USUAL_TCP, VARIABLE, usual
 from governor.client.errors import UsageError
 
 _MAX_PORT: Final = 65_535
@@ -19,12 +19,13 @@ Candidate = tuple[socket.AddressFamily, str | tuple[str, int]]
 
 @dataclass(slots=True, frozen=True)
 class Address:
-    """One address, as it was written. ``path`` of a unix socket, or ``host`` and ``port``."""
+    """One address, as it was written. ``path`` of a unix socket, or ``host`` and ``port``, and whether for TLS."""
 
     text: str
     path: str = ""
     host: str = ""
     port: int = 0
+    tls: bool = False
 
     def __str__(self) -> str:
         return self.text
@@ -32,7 +33,7 @@ class Address:
     @property
     def authority(self) -> str:
         """What HTTP/2 calls the host."""
-        return "localhost" if self.path else self.text
+        return "localhost" if self.path else self.text.removeprefix(TLS)
 
     @property
     def is_name(self) -> bool:
@@ -83,14 +84,15 @@ def parse(text: str) -> Address:
         if not path:
             raise UsageError(f"{text!r} names no socket; write unix:/path/to/governor.sock")
         return Address(text, path=path)
-    host, colon, port = text.rpartition(":")
+    host, colon, port = text.removeprefix(TLS).rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     numbered = port.isascii() and port.isdigit() and 1 <= int(port) <= _MAX_PORT
     if not (colon and host and numbered) or "/" in host:
         raise UsageError(
-            f"{text!r} is no address; write host:port, such as {USUAL_TCP}, or unix:/path/to/governor.sock"
+            f"{text!r} is no address; write host:port, such as {USUAL_TCP}, tls://host:port, or "
+            "unix:/path/to/governor.sock"
         )
-    return Address(text, host=host, port=int(port))
+    return Address(text, host=host, port=int(port), tls=text.startswith(TLS))
 
 
 def _is_text(value: object) -> bool:

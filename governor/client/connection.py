@@ -21,6 +21,7 @@ from governor.client.conversation import Conversation
 from governor.client.credentials import Credentials
 from governor.client.dial import Dial
 from governor.client.stream import Ended, Stream
+from governor.client.veil import Veil
 from governor.client.witness import Witness
 from governor.token import TokenError
 
@@ -65,6 +66,8 @@ class Connection:
         self._talk = talk
         self._hand_in = hand_in
         self._stream: Stream | None = None
+        # Over what it goes, where TLS is spoken.
+        self._veil: Veil | None = None
         self._until = 0
         # Whether the daemon took anything.
         self._taken = False
@@ -79,7 +82,7 @@ class Connection:
     @property
     def unsent(self) -> bool:
         """Whether something that was said has not left yet."""
-        return self._stream is not None and bool(self._stream.out)
+        return self._stream is not None and bool(self._stream.out or (self._veil is not None and self._veil.out))
 
     def next_deadline(self) -> int | None:
         """When something must be done about it, if anything depends on it."""
@@ -98,15 +101,17 @@ class Connection:
             self._broken(ended, now)
             return
         if sock is not None:
+            tls, authority = self._address.tls, self._address.authority
             try:
-                headers = self._credentials.headers(sock)
+                headers = self._credentials.headers(sock, secret=tls)
+                self._veil = Veil(self._credentials.context(), self._address.host) if tls else None
             except TokenError as error:
                 sock.close()
                 self.dial.reached()
                 self._broken(Ended(_UNAUTHENTICATED, str(error)), now)
                 return
             self.socket = sock
-            self._stream = Stream(_PATH, self._address.authority, self._agent, headers)
+            self._stream = Stream(_PATH, authority, self._agent, headers, scheme="https" if tls else "http")
             self._until = now + _PATIENCE
             self.poll.register(sock, select.POLLIN | select.POLLOUT)
             self._talk.connected(now)
@@ -183,17 +188,21 @@ class Connection:
             if message is None:
                 break
             stream.send(message)
-        if stream.out:
+        out = stream.out
+        if (veil := self._veil) is not None:
+            veil.hide(stream.out)
+            out = veil.out
+        if out:
             try:
-                sent = sock.send(stream.out)
-                del stream.out[:sent]
+                sent = sock.send(out)
+                del out[:sent]
                 self._taken = True
             except BlockingIOError:
                 pass
             except OSError as error:
                 if error.errno not in {errno.ENOTCONN, errno.EINPROGRESS}:
                     raise Ended(None, error.strerror or str(error)) from error
-        self.poll.modify(sock, select.POLLIN | (select.POLLOUT if stream.out else 0))
+        self.poll.modify(sock, select.POLLIN | (select.POLLOUT if out else 0))
 
     def _listen(self, now: int) -> None:
         stream, sock, talk = self._stream, self.socket, self._talk
@@ -208,6 +217,8 @@ class Connection:
         if not data:
             raise Ended(None, "the daemon closed the connection")
         talk.heard(now)
+        if self._veil is not None and not (data := self._veil.show(data)):
+            return
         messages = stream.receive(data)
         if stream.answered_at:
             talk.knew_us(stream.answered_at)
@@ -257,7 +268,7 @@ class Connection:
             with contextlib.suppress(KeyError, ValueError, OSError):
                 self.poll.unregister(self.socket)
             self.socket.close()
-        self.socket = self._stream = None
+        self.socket = self._stream = self._veil = None
         self._taken = False
         self.greeted_at = 0
         self._until = 0

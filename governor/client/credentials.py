@@ -1,30 +1,39 @@
-"""How a client proves who it is: a token, and over what it may go.
+"""How a client proves who it is, and knows the daemon: a token, certificates, and over what they may go.
 
-It knows where the token is, and reads it anew for each connection, so that it can be changed under a running program.
-It must never send it where others can read it, nor show it.
+It knows where they are, and reads them anew for each connection, so that they can be changed under a running program.
+It must never send a token where others can read it, nor show it.
 """
 
 import ipaddress
 import os
 import socket
+import ssl
 from typing import Final
 
 from governor import token
 from governor.client.errors import UsageError
+from governor.tls import CA_VARIABLE, CERT_VARIABLE, KEY_VARIABLE
+
+File = str | os.PathLike[str] | None
+# One file with both, or two.
+Cert = File | tuple[str | os.PathLike[str], str | os.PathLike[str]]
 
 _IN_THE_CLEAR: Final = (
-    "a token goes over a unix socket or loopback alone, and not in the clear to where others may read it"
+    "a token goes over TLS, a unix socket or loopback, and not in the clear to where others may read it"
 )
 
 
 class Credentials:
-    """``token``: itself, or None: the one in ``file``, or else in the file that GOVERNOR_TOKEN_FILE names, if any.
+    """``given``: the token itself, or None: the one in ``file``, or else in the file that GOVERNOR_TOKEN_FILE names.
+
+    ``ca`` and ``cert``, with its key: files, else those that GOVERNOR_CA, GOVERNOR_CERT and GOVERNOR_KEY name. Without
+    a ``ca`` those are trusted whom the system trusts.
 
     Raises:
         UsageError: Both are given, or the token is none.
     """
 
-    def __init__(self, given: str | None = None, file: str | os.PathLike[str] | None = None) -> None:
+    def __init__(self, given: str | None = None, file: File = None, *, ca: File = None, cert: Cert = None) -> None:
         if given is not None and file is not None:
             raise UsageError("a client has one token: give token or token_file, not both")
         try:
@@ -32,20 +41,39 @@ class Credentials:
         except token.TokenError as error:
             raise UsageError(f"token: {error}") from None
         self._file = file
+        self._ca, self._cert = ca, cert
 
     def arguments(self) -> dict[str, object]:
         """What makes others like these, as a client takes it."""
-        return {"token": self._token, "token_file": self._file}
+        return {"token": self._token, "token_file": self._file, "ca": self._ca, "cert": self._cert}
 
     def __repr__(self) -> str:
         return "Credentials(…)"
 
-    def headers(self, sock: socket.socket) -> list[tuple[str, str]]:
-        """What a call over this socket, which is about to connect, says beside its path. Raises TokenError."""
+    def context(self) -> ssl.SSLContext:
+        """Whom to trust, and what to show, where TLS is spoken. Raises TokenError."""
+        cert, key = self._cert if isinstance(self._cert, tuple) else (self._cert, None)
+        if cert is None:
+            cert, key = _named(CERT_VARIABLE), _named(KEY_VARIABLE)
+        ca = _named(CA_VARIABLE) if self._ca is None else self._ca
+        try:
+            context = ssl.create_default_context(cafile=ca)
+            if cert is not None:
+                context.load_cert_chain(cert, key, password=_no_password)
+        except (OSError, ValueError) as error:  # of which SSLError is one
+            told = ", ".join(os.fspath(file) for file in (ca, cert, key) if file is not None)
+            raise token.TokenError(f"TLS: {told or 'the certificates of the system'}: {error}") from error
+        return context
+
+    def headers(self, sock: socket.socket, *, secret: bool = False) -> list[tuple[str, str]]:
+        """What a call over this socket, which is about to connect, says beside its path. Raises TokenError.
+
+        ``secret``: nobody else can read it.
+        """
         said = self._read()
         if not said:
             return []
-        if not _stays_here(sock):
+        if not (secret or _stays_here(sock)):
             raise token.TokenError(_IN_THE_CLEAR)
         return [token.header(said)]
 
@@ -53,6 +81,15 @@ class Credentials:
         if self._token is not None:
             return self._token
         return token.of_environment(os.environ) if self._file is None else token.read(self._file)
+
+
+def _named(variable: str) -> str | None:
+    return os.environ.get(variable) or None
+
+
+def _no_password() -> str:
+    """Else OpenSSL would ask for it at the terminal."""
+    raise ValueError("the key has a password")
 
 
 def _stays_here(sock: socket.socket) -> bool:

@@ -47,7 +47,15 @@ class Ended(Exception):  # noqa: N818 - the end of a call need be no error
 class Stream:
     """A call on a connection of its own. What it wants to send is in ``out``; whoever sends it clears it."""
 
-    def __init__(self, path: str, authority: str, user_agent: str, headers: Iterable[tuple[str, str]] = ()) -> None:
+    def __init__(
+        self,
+        path: str,
+        authority: str,
+        user_agent: str,
+        headers: Iterable[tuple[str, str]] = (),
+        *,
+        scheme: str = "http",
+    ) -> None:
         """``headers``: what it says besides, such as who calls. A secret enters no table that compresses."""
         self._http = H2Connection(
             config=H2Configuration(
@@ -67,7 +75,7 @@ class Stream:
             self._id,
             [
                 (":method", "POST"),
-                (":scheme", "http"),
+                (":scheme", scheme),
                 (":path", path),
                 (":authority", authority),
                 ("te", "trailers"),

@@ -5,14 +5,13 @@ It knows how a thread waits. It must never know how an answer comes.
 
 import functools
 import inspect
-import os
 from collections.abc import Callable, Mapping
 from queue import SimpleQueue
 from types import TracebackType
 from typing import ParamSpec, Self, TypeVar, cast
 
 from governor.client.asks import Ask, OnQueued
-from governor.client.credentials import Credentials
+from governor.client.credentials import Cert, Credentials, File
 from governor.client.errors import GovernorError, NotGranted, Unavailable, UsageError
 from governor.client.held import Held
 from governor.client.lease import Lease, watch
@@ -32,8 +31,8 @@ class Client:
     session of its own.
 
     Args:
-        address: ``host:port`` or ``unix:/path``; else GOVERNOR_ADDRESS, else the usual socket where there is one, else
-            127.0.0.1:7411.
+        address: ``host:port``, ``tls://host:port`` or ``unix:/path``; else GOVERNOR_ADDRESS, else the usual socket
+            where there is one, else 127.0.0.1:7411.
         name: The program's name in the daemon's tables; else that of its script.
         labels: Free words about the program: at most 16, of 256 bytes each.
         unavailable: What to do when the daemon is away: ``raise`` `Unavailable`, ``wait`` for it as long as the ask
@@ -41,6 +40,12 @@ class Client:
         token: What proves who the program is, where the daemon asks for that. A pickle of the client holds it.
         token_file: The file with that token, read anew for each connection; else GOVERNOR_TOKEN_FILE names one, or
             there is none.
+        ca: The file with the certificates of whom the program trusts to say which daemon it is, for ``tls://host:port``;
+            else GOVERNOR_CA names one, or those count that the system trusts.
+        cert: The program's own certificate and its key, where the daemon asks for one: a file with both, or a pair of
+            files; else GOVERNOR_CERT and GOVERNOR_KEY.
+        tracing: In a program that has set up a tracer provider of OpenTelemetry, each ask and each hold is a span, and
+            the daemon is told of the trace; False: not here.
 
     Example:
         >>> gov = Client("127.0.0.1:1")
@@ -50,7 +55,7 @@ class Client:
         governor.client.errors.Unavailable: no governor daemon at 127.0.0.1:1: Connection refused
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all are named by whoever needs one
         self,
         address: str | None = None,
         *,
@@ -58,9 +63,13 @@ class Client:
         labels: Mapping[str, str] | None = None,
         unavailable: Unavail = "raise",
         token: str | None = None,
-        token_file: str | os.PathLike[str] | None = None,
+        token_file: File = None,
+        ca: File = None,
+        cert: Cert = None,
+        tracing: bool = True,
     ) -> None:
-        self._settings = Settings(address, name, dict(labels or {}), unavailable, Credentials(token, token_file))
+        credentials = Credentials(token, token_file, ca=ca, cert=cert)
+        self._settings = Settings(address, name, dict(labels or {}), unavailable, credentials, tracing=tracing)
 
     @property
     def address(self) -> str:
@@ -212,6 +221,7 @@ class Client:
         ask.settle = told.put
         if on_queued is not None:
             ask.on_queued = lambda ahead, expected: told.put((ahead, expected))
+        asked = self._settings.follow(ask)
         try:
             link.submit(ask)
             # The program's own code runs in the program's own thread, where it may take its time.
@@ -219,15 +229,23 @@ class Client:
                 if on_queued is not None:
                     on_queued(*answer)
             if isinstance(answer, Held):
+                if asked is not None:
+                    asked.granted(answer)
                 made = Lease(link, answer)
                 watch(made, on_loss)
                 return made
         except BaseException:
             link.give_up(ask)
+            if asked is not None:
+                asked.given_up()
             raise
         if isinstance(answer, Unavailable) and ask.fail_open:
             self._settings.let_through(answer)
+            if asked is not None:
+                asked.let_through()
             return Lease(link, None)
+        if asked is not None:
+            asked.refused(answer)
         raise answer
 
     def __enter__(self) -> Self:

@@ -57,13 +57,16 @@ DIGEST: Final = Accepts(
     {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"},
 )
 GLOB: Final = Accepts(_GLOB, _glob, {"type": "string", "minLength": 1, "maxLength": MAX_NAME})
+SAN: Final = Accepts("a host's name or a URI", _glob, {"type": "string", "minLength": 1, "maxLength": MAX_NAME})
 VERB: Final = one_of(Verb)
 
 
 class ClientSection(Declared):
     """A client, how it is known, and what it may do."""
 
-    model_config = ConfigDict(json_schema_extra={"required": ["tokens"]})
+    model_config = ConfigDict(
+        json_schema_extra={"if": {"not": {"required": ["sans"]}}, "then": {"required": ["tokens"]}}
+    )
     shape: ClassVar[str] = "a mapping such as {tokens: [sha256:…], resources: [orders-*], verbs: [acquire]}"
 
     tokens: Annotated[
@@ -73,6 +76,16 @@ class ClientSection(Declared):
             description="The SHA-256 of each of its tokens, as `governor token new` and `governor token hash` print "
             "it: the new one beside the old one while they are changed.",
             examples=[["sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"]],
+            json_schema_extra={"minItems": 1, "maxItems": MAX_TOKENS},
+        ),
+    ] = ()
+    sans: Annotated[
+        tuple[Annotated[str, SAN], ...],
+        list_of("[orders.internal]"),
+        Field(
+            description="Names in its certificate, of a host or a URI, for who comes by TLS and sends no token. The "
+            "client_ca under tls must have certified it.",
+            examples=[["orders.internal", "spiffe://prod/orders"]],
             json_schema_extra={"minItems": 1, "maxItems": MAX_TOKENS},
         ),
     ] = ()
@@ -123,11 +136,12 @@ class ClientSection(Declared):
     def conflicts(cls, node: MappingNode, context: Context) -> Iterable[Conflict]:
         """A client that nobody could be."""
         del context
-        if "tokens" not in node and not cls.mistyped(node, "tokens"):
-            yield (), "nobody could be this client: expected tokens, as `governor token new` makes them"
-        tokens = node.get("tokens")
-        if isinstance(tokens, ListNode) and len(tokens) > MAX_TOKENS:
-            yield ("tokens",), f"expected at most {MAX_TOKENS} tokens; found {len(tokens)}"
+        if not any(key in node or cls.mistyped(node, key) for key in ("tokens", "sans")):
+            yield (), "nobody could be this client: expected tokens, as `governor token new` makes them, or sans"
+        for key in ("tokens", "sans"):
+            known = node.get(key)
+            if isinstance(known, ListNode) and len(known) > MAX_TOKENS:
+                yield (key,), f"expected at most {MAX_TOKENS} {key}; found {len(known)}"
 
     def client(self, name: str) -> Client:
         """What it is."""
@@ -135,6 +149,7 @@ class ClientSection(Declared):
         return Client(
             name=name,
             tokens=self.tokens,
+            sans=self.sans,
             verbs=frozenset(self.verbs),
             resources=self.resources,
             max_permits=self.max_permits,
@@ -150,23 +165,39 @@ def asked_at(rate: Rate) -> access.Rate:
 
 
 def conflicts(node: MappingNode) -> Iterator[Conflict]:
-    """One token for two clients, or more clients than can be told apart quickly."""
+    """One token or name for two clients, names that nobody could show, or more clients than can be known quickly."""
     clients = node.get("clients")
     if not isinstance(clients, MappingNode):
         return
     if len(clients) > MAX_CLIENTS:
         yield ("clients",), f"expected at most {MAX_CLIENTS} clients; found {len(clients)}"
-    taken: dict[str, tuple[str, str, int]] = {}
-    for name, client in clients.items():
-        tokens = client.get("tokens") if isinstance(client, MappingNode) else None
-        for place, token in enumerate(tokens if isinstance(tokens, ListNode) else ()):
-            if not isinstance(token, Scalar) or not _DIGEST.fullmatch(token.text):
-                continue
-            if token.text in taken:
-                where = path(("clients", *taken[token.text]))
-                yield ("clients", name, "tokens", place), f"this token is taken by {where}: make one for each"
-            else:
-                taken[token.text] = (name, "tokens", place)
+    for key, what in (("tokens", "token"), ("sans", "name")):
+        taken: dict[str, tuple[str, int]] = {}
+        for name, client in clients.items():
+            known = client.get(key) if isinstance(client, MappingNode) else None
+            for place, each in enumerate(known if isinstance(known, ListNode) else ()):
+                if not isinstance(each, Scalar) or (key == "tokens" and not _DIGEST.fullmatch(each.text)):
+                    continue
+                if each.text in taken:
+                    other, at = taken[each.text]
+                    where = path(("clients", other, key, at))
+                    yield ("clients", name, key, place), f"this {what} is taken by {where}: each is of one client"
+                else:
+                    taken[each.text] = (name, place)
+    if not _asks_for_certificates(node) and (
+        named := next((name for name in clients if _has_sans(clients[name])), None)
+    ):
+        yield ("clients", named, "sans"), "nobody shows a certificate here: expected tls with a client_ca in this file"
+
+
+def _asks_for_certificates(node: MappingNode) -> bool:
+    tls = node.get("tls")
+    # One that is no mapping is complained about anyhow.
+    return tls is not None and (not isinstance(tls, MappingNode) or "client_ca" in tls)
+
+
+def _has_sans(client: object) -> bool:
+    return isinstance(client, MappingNode) and "sans" in client
 
 
 def _a_mapping(node: object) -> object:

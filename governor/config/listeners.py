@@ -12,14 +12,19 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from governor.address import DEFAULT_MODE, Address, TcpAddress, UnixAddress
+from governor.config import pages
 from governor.config.accepts import Context, context_of
 from governor.config.declared import SOME, Conflict, Declared, complain, given, quietly
 from governor.config.nodes import ListNode, MappingNode, Node, Scalar
-from governor.config.values import ACCOUNT, ADDRESS, MODE, SOCKET, TCP_OR_OFF
+from governor.config.pages import DEFAULT_HTTP
+from governor.config.problems import Trail
+from governor.config.values import ACCOUNT, ADDRESS, MODE, SOCKET, TRUE_OR_FALSE
 
 # What an ordinary user can have: the least file there is must start.
 DEFAULT_LISTEN: Final = (TcpAddress("127.0.0.1", 7411),)
-DEFAULT_HTTP: Final = TcpAddress("127.0.0.1", 7412)
+
+# Where its address stands; for whoever writes it without a mapping, the key itself.
+_HTTP: Final[Trail] = ("http", "address")
 
 _OURS_ALONE: Final = (
     "expected a unix socket, or an address of this machine alone such as 127.0.0.1:7413, "
@@ -121,11 +126,14 @@ def _overlap(one: Address, other: Address) -> bool:
 def conflicts(node: MappingNode, context: Context) -> Iterator[Conflict]:
     """One address for two things."""
     yield from _http_taken(node, context)
+    yield from _in_the_clear(node, context)
     yield from _admin_taken(node, context)
+    if pages.says(node, "clients", context) and "clients" not in node:
+        yield ("http", "clients"), "nobody could read there: expected clients in this file"
 
 
 def _http_taken(node: MappingNode, context: Context) -> Iterator[Conflict]:
-    http = given(TCP_OR_OFF, node, "http", context) if "http" in node else DEFAULT_HTTP
+    http = pages.address(node, context)
     if http is None:
         return
     place = _taken(http, _listeners(node, "listen", DEFAULT_LISTEN, context))
@@ -133,14 +141,40 @@ def _http_taken(node: MappingNode, context: Context) -> Iterator[Conflict]:
         return
     if "http" in node:
         other = f"listen[{place}]" if "listen" in node else "listen, as it is by default"
-        yield ("http",), f"already taken by {other}: choose another port"
+        yield _HTTP, f"already taken by {other}: choose another port"
     else:
         other = f"http, as it is by default ({DEFAULT_HTTP})"
         yield ("listen", place), f"already taken by {other}: choose another port"
 
 
+def _in_the_clear(node: MappingNode, context: Context) -> Iterator[Conflict]:
+    """Addresses that other machines reach, and where nothing is secret; and what TLS there lacks."""
+    found: list[tuple[Trail, Address | None]] = [
+        ((key, place), address) for key in ("listen", "admin") for place, address in _all(key, node, context)
+    ]
+    if (http := pages.address(node, context)) is not None:
+        found.append((_HTTP, http))
+    ports = [(trail, address) for trail, address in found if isinstance(address, TcpAddress)]
+    insecure = given(TRUE_OR_FALSE, node, "insecure", context) if "insecure" in node else False
+    for trail, address in ports:
+        if address.tls and "tls" not in node:
+            yield trail, "there is no certificate for it: expected tls: {cert: …, key: …} in this file"
+        # That admin is where others reach it is complained about anyhow.
+        elif address.tls or address.is_loopback or insecure is not False or trail[0] == "admin":
+            continue
+        elif trail != _HTTP or not pages.says(node, "insecure", context):
+            hint = f"write tls://{address.bare}, or insecure: true if something else keeps strangers from it"
+            yield trail, f"other machines reach it, and nothing is encrypted: {hint}"
+    if "tls" in node and not any(address.tls for _, address in ports) and all(address for _, address in found):
+        yield ("tls",), "nothing is encrypted by it: write tls:// before an address of listen, as in tls://0.0.0.0:7411"
+
+
+def _all(key: str, node: MappingNode, context: Context) -> Iterator[tuple[int, Address | None]]:
+    return enumerate(_listeners(node, key, (), context))
+
+
 def _admin_taken(node: MappingNode, context: Context) -> Iterator[Conflict]:
-    http = given(TCP_OR_OFF, node, "http", context) if "http" in node else DEFAULT_HTTP
+    http = pages.address(node, context)
     listen = _listeners(node, "listen", DEFAULT_LISTEN, context)
     for place, address in enumerate(_listeners(node, "admin", (), context)):
         if address is None:

@@ -18,15 +18,18 @@ from pydantic import ValidationError
 from governor.access import Client
 from governor.address import Address, AddressError, TcpAddress, UnixAddress, check_socket_path
 from governor.auditing import Auditing
+from governor.bounds import Bounds
 from governor.config.accepts import OURS, REPORTED, Context, said
 from governor.config.document import MAX_BYTES, read
 from governor.config.models import DEFAULT_STATE, File
 from governor.config.nodes import ListNode, MappingNode, Node
+from governor.config.pages import Http
 from governor.config.problems import Problems, Trail
 from governor.config.variables import Place, Variables
 from governor.core.resource import ResourceSpec
 from governor.core.types import Nanos
 from governor.durability import Durability, OnStoreError
+from governor.tls import Tls
 from governor.tracing import Tracing, by_environment, disabled, hindrance
 
 # What is served when no file is named.
@@ -47,7 +50,9 @@ class Config:
     listen: tuple[Address, ...]
     admin: tuple[Address, ...]
     clients: tuple[Client, ...] | None
-    http: TcpAddress | None
+    tls: Tls | None
+    insecure: bool
+    http: Http | None
     state: Path
     drain_timeout: Nanos
     durability: Durability
@@ -56,6 +61,7 @@ class Config:
     audit: Auditing | None
     tracing: Tracing | None
     watch: bool
+    bounds: Bounds
     max_client_series: int
     resources: tuple[ResourceSpec, ...]
     source: str
@@ -115,6 +121,8 @@ def parse(
         listen=file.listen,
         admin=file.admin,
         clients=None if file.clients is None else tuple(each.client(name) for name, each in file.clients.items()),
+        tls=None if file.tls is None else file.tls.tls(),
+        insecure=file.insecure,
         http=file.http,
         state=file.state if "state" in file.model_fields_set else _default_state(environ),
         drain_timeout=file.drain_timeout,
@@ -124,6 +132,7 @@ def parse(
         audit=None if file.audit is None else file.audit.auditing(),
         tracing=tracing,
         watch=file.watch,
+        bounds=file.bounds.bounds(),
         max_client_series=file.max_client_series,
         resources=resources,
         source=source,
@@ -209,13 +218,16 @@ def _all_warnings(file: File) -> Iterator[str]:
     asked = file.clients is not None
     yield from chain(*(_warnings(address, asked=asked) for address in file.listen))
     yield from chain(*(_admin_warnings(address, asked=asked) for address in file.admin))
+    # Whoever says of the pages alone that others are kept from them need not be told; a token is another matter.
+    if (http := file.http) is not None and (http.clients or not http.insecure):
+        yield from _warnings(http.address, asked=http.clients)
 
 
 def _warnings(address: Address, *, asked: bool) -> Iterator[str]:
     match address:
         case TcpAddress():
-            if not address.is_loopback:
-                known = "their tokens can be read on the way" if asked else "nobody is asked who they are"
+            if not address.is_loopback and not (address.tls and asked):
+                known = "tokens can be read on the way" if asked else "nobody is asked who they are"
                 yield (
                     f"other machines may reach {address}, and {known}: "
                     "listen on 127.0.0.1, or let a firewall decide who gets through"

@@ -9,20 +9,23 @@ from typing import Annotated, ClassVar, Final
 
 from pydantic import AfterValidator, Field, JsonValue
 
-from governor.address import Address, TcpAddress
+from governor.address import Address
 from governor.config import clients, listeners
 from governor.config.accepts import Context
 from governor.config.audits import AUDIT_OR_OFF, Audit
+from governor.config.bounds import BoundsSection
 from governor.config.clients import Clients, ClientSection
 from governor.config.declared import SOME, Conflict, Declared, given, list_of, mapping_of
-from governor.config.listeners import DEFAULT_HTTP, DEFAULT_LISTEN, Listener, OneOrSome, apart, here
+from governor.config.encryption import TlsSection
+from governor.config.listeners import DEFAULT_LISTEN, Listener, OneOrSome, apart, here
 from governor.config.nodes import MappingNode
+from governor.config.pages import DEFAULT_HTTP, Http, HttpAt
 from governor.config.pools import SIZE, Pool
 from governor.config.problems import path
 from governor.config.resources import RateLimit, Resource, Semaphore
 from governor.config.terms import Defaults
 from governor.config.traces import TRACES_OR_OFF, Traces
-from governor.config.values import LENGTH_OR_ZERO, NAMES, PATH, TCP_OR_OFF, TRUE_OR_FALSE, Name, one_of, whole
+from governor.config.values import LENGTH_OR_ZERO, NAMES, PATH, TRUE_OR_FALSE, Name, one_of, whole
 from governor.core.types import SECOND, Nanos
 from governor.durability import Durability, OnStoreError
 
@@ -84,15 +87,33 @@ class File(Declared):
             json_schema_extra=NAMES,
         ),
     ] = None
-    http: Annotated[
-        TcpAddress | None,
-        TCP_OR_OFF,
+    tls: Annotated[
+        TlsSection | None,
         Field(
-            description="Where the status page, /metrics and health are served: host:port, or off.",
-            examples=["127.0.0.1:7412", "off"],
+            description="The files behind the addresses of listen and admin that are written tls://host:port.",
+            examples=[{"cert": "/etc/governor/tls.crt", "key": "/etc/governor/tls.key"}],
+        ),
+    ] = None
+    insecure: Annotated[
+        bool,
+        TRUE_OR_FALSE,
+        Field(
+            description="Whether to listen where other machines reach it although nothing is encrypted: something else "
+            "must keep it from strangers then.",
+            examples=[True],
+            json_schema_extra={"default": False},
+        ),
+    ] = False
+    http: Annotated[
+        Http | None,
+        HttpAt(),
+        Field(
+            description="Where the status page, /metrics and health are served: host:port, tls://host:port, or off; "
+            "or a mapping that also says who may read them.",
+            examples=["127.0.0.1:7412", "off", {"address": "tls://0.0.0.0:7412", "clients": True}],
             json_schema_extra={"default": str(DEFAULT_HTTP)},
         ),
-    ] = DEFAULT_HTTP
+    ] = Http(DEFAULT_HTTP)
     state: Annotated[
         Path,
         PATH,
@@ -169,6 +190,13 @@ class File(Declared):
             json_schema_extra={"default": True},
         ),
     ] = True
+    bounds: Annotated[
+        BoundsSection,
+        Field(
+            description="How much of the daemon itself its clients may take, beside what it lends them.",
+            examples=[{"sessions_per_client": 100, "streams": 1000}],
+        ),
+    ] = BoundsSection.model_construct()
     max_client_series: Annotated[
         int,
         whole(0, MAX_CLIENT_SERIES),

@@ -11,9 +11,12 @@ from typing import Final
 from governor.access import Client
 from governor.address import DEFAULT_MODE, TcpAddress, UnixAddress
 from governor.auditing import Auditing
+from governor.bounds import Bounds
 from governor.config.change import SettingChange
 from governor.config.load import Config
+from governor.config.pages import Http
 from governor.config.units import format_duration, format_size
+from governor.tls import Tls
 from governor.tracing import Tracing
 
 # Everything else that is not about resources holds from the start to the end of a daemon.
@@ -56,21 +59,38 @@ def _text(name: str, value: object) -> str:
             return ", ".join([_text(name, each) for each in value])
         case UnixAddress():
             return _socket(value)
-        case TcpAddress() | Path() | StrEnum():
+        case TcpAddress() | Http() | Tls() | Path() | StrEnum():
             return str(value)
+        case Auditing() | Tracing() | Client() | Bounds():
+            return _section(value)
+        case _:
+            raise AssertionError(f"{name}: nobody has said how to write this")
+
+
+def _section(value: Auditing | Tracing | Client | Bounds) -> str:
+    match value:
         case Auditing():
             return _audit(value)
         case Tracing():
             return _tracing(value)
         case Client():
             return _client(value)
-        case _:
-            raise AssertionError(f"{name}: nobody has said how to write this")
+        case Bounds():
+            return _bounds(value)
 
 
 def _audit(asked: Auditing) -> str:
     size = "unlimited" if asked.max_size is None else format_size(asked.max_size)
     return f"{asked.file} policy {asked.policy} events {asked.events} max_size {size} keep {asked.keep}"
+
+
+def _bounds(bounds: Bounds) -> str:
+    connections = "" if bounds.connections is None else f"connections {bounds.connections} "
+    return (
+        f"{connections}streams {bounds.streams} handshake {format_duration(bounds.handshake)} "
+        f"sessions {bounds.sessions} sessions_per_client {bounds.sessions_per_client} "
+        f"http_connections {bounds.http_connections}"
+    )
 
 
 def _tracing(asked: Tracing) -> str:
@@ -87,7 +107,10 @@ def _tracing(asked: Tracing) -> str:
 def _client(client: Client) -> str:
     """With what tells its tokens apart, and is far too little to find one."""
     told = [client.name, "verbs", " ".join(sorted(client.verbs)), "resources", " ".join(client.resources)]
-    told += ["tokens", " ".join(token.hex()[:_TOLD_OF_TOKEN] for token in client.tokens)]
+    if client.tokens:
+        told += ["tokens", " ".join(token.hex()[:_TOLD_OF_TOKEN] for token in client.tokens)]
+    if client.sans:
+        told += ["sans", " ".join(client.sans)]
     if client.max_permits is not None:
         told += ["max_permits", str(client.max_permits)]
     if client.max_waiters is not None:

@@ -281,12 +281,16 @@ def _address(scalar: Scalar, context: Context) -> Address:
     return UnixAddress(_located(address.path, context))
 
 
-def _tcp_or_off(scalar: Scalar, _: Context) -> TcpAddress | None:
+def _tcp(scalar: Scalar, _: Context) -> TcpAddress:
+    return parse_tcp(scalar.text, example=7412)
+
+
+def _tcp_or_off(scalar: Scalar, context: Context) -> TcpAddress | None:
     if scalar.text == "off":
         return None
     if scalar.text in {"false", "no", "none"}:
         raise HintError("write off")
-    return parse_tcp(scalar.text, example=7412)
+    return _tcp(scalar, context)
 
 
 def _true_or_false(scalar: Scalar, _: Context) -> bool:
@@ -300,15 +304,16 @@ def _true_or_false(scalar: Scalar, _: Context) -> bool:
     raise HintError
 
 
-_TCP: Final = {"type": "string", "pattern": r"^\S+:[0-9]{1,5}$"}
+_TCP_TEXT: Final = {"type": "string", "pattern": r"^\S+:[0-9]{1,5}$"}
 PATH: Final = Accepts(f"a path of at most {MAX_TEXT} bytes", _path, {"type": "string", "minLength": 1})
 SOCKET: Final = Accepts("the path of a unix socket, such as /run/governor/governor.sock", _path, PATH.schema)
 ADDRESS: Final = Accepts(
     "an address such as 127.0.0.1:7411 or unix:/run/governor/governor.sock",
     _address,
-    {"anyOf": [{"type": "string", "pattern": "^unix:.+$"}, _TCP]},
+    {"anyOf": [{"type": "string", "pattern": "^unix:.+$"}, _TCP_TEXT]},
 )
+TCP: Final = Accepts("an address such as 127.0.0.1:7412", _tcp, _TCP_TEXT)
 TCP_OR_OFF: Final = Accepts(
-    "an address such as 127.0.0.1:7412, or off", _tcp_or_off, {"anyOf": [_TCP, {"const": "off"}]}
+    "an address such as 127.0.0.1:7412, or off", _tcp_or_off, {"anyOf": [_TCP_TEXT, {"const": "off"}]}
 )
 TRUE_OR_FALSE: Final = Accepts("true or false", _true_or_false, {"type": "boolean"}, words=("true", "false"))

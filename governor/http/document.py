@@ -41,9 +41,6 @@ _POLICY: Final = "; ".join(
 
 PAGE_HEADERS: Final = {
     "Content-Security-Policy": _POLICY,
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
     "Vary": "Accept",
 }

@@ -4,19 +4,18 @@ It knows the paths and the words. It must never know how they travel.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Final, Protocol
+from typing import Final
+from weakref import WeakSet
 
 from governor.http.details import Details
 from governor.http.document import PAGE, PAGE_HEADERS
+from governor.http.door import RESOURCES
 from governor.http.live import Live
+from governor.http.reply import Reply, say
 from governor.http.sight import Sight
 from governor.metrics import Facts, Metrics
-
-TEXT: Final = "text/plain; charset=utf-8"
-_RESOURCES: Final = "/-/resources/"
 
 _INDEX: Final = """\
 governor
@@ -28,30 +27,12 @@ governor
 /-/events           what the page in the browser is told, as server-sent events
 /-/resources/NAME   who holds a resource and who waits for it, as JSON
 """
+# From so many pages of metrics on that are not read yet, new ones share what they say for so long: the numbers of
+# thousands of resources take milliseconds and megabytes, and a page that is not read is kept for 20 seconds.
+_PAGES_APART: Final = 4
+_CROWDED_SECONDS: Final = 2.0
 # How long until it is worth to ask for a place among those who watch once more.
 _FULL_AGAIN_S: Final = 5
-
-
-class Stream(Protocol):
-    """An answer that goes on for as long as its client is there."""
-
-    async def more(self) -> Iterator[bytes] | None:
-        """The next chunks, when there are any, all of which must be taken; None at the end."""
-        ...
-
-    def close(self) -> None:
-        """End it, from either side; safe twice."""
-        ...
-
-
-@dataclass(slots=True, frozen=True)
-class Reply:
-    """One answer; a long body comes in chunks that are made as they are sent, and a `Stream` must be closed."""
-
-    status: HTTPStatus
-    body: bytes | Iterator[bytes] | Stream
-    content_type: str = TEXT
-    headers: dict[str, str] = field(default_factory=dict)
 
 
 class Pages:
@@ -62,11 +43,16 @@ class Pages:
         self._metrics = metrics
         self._not_ready = not_ready
         self._live, self._details = Live(sight), Details(sight)
+        # Called at each scrape, for the sake of the next one.
+        self.scraped: Callable[[], object] = lambda: None
+        # Those of this turn of the loop; the latest, for a crowd; and all that somebody has not read yet.
         self._facts: Facts | None = None
+        self._latest: Facts | None = None
+        self._alive: WeakSet[Facts] = WeakSet()
         self._by_path: dict[str, Callable[[str], Reply]] = {
             "/": _status_page,
             "/metrics": self._page,
-            "/-/healthy": lambda _accept: _say(HTTPStatus.OK, "healthy\n"),
+            "/-/healthy": lambda _accept: say(HTTPStatus.OK, "healthy\n"),
             "/-/ready": lambda _accept: self._ready(),
             "/-/events": lambda _accept: self._events(),
         }
@@ -75,53 +61,65 @@ class Pages:
         """The answer to one request; of one to a HEAD, only the head is meant to be sent."""
         page = self._by_path.get(path)
         if page is None:
-            if not path.startswith(_RESOURCES):
-                return _say(HTTPStatus.NOT_FOUND, "nothing is here; / lists what there is\n")
-            page = lambda _accept: self._detail(path.removeprefix(_RESOURCES))  # noqa: E731
+            if not path.startswith(RESOURCES):
+                return say(HTTPStatus.NOT_FOUND, "nothing is here; / lists what there is\n")
+            page = lambda _accept: self._detail(path.removeprefix(RESOURCES))  # noqa: E731
         if method not in {"GET", "HEAD"}:
-            return _say(HTTPStatus.METHOD_NOT_ALLOWED, "this can only be read: GET or HEAD\n", Allow="GET, HEAD")
+            return say(HTTPStatus.METHOD_NOT_ALLOWED, "this can only be read: GET or HEAD\n", Allow="GET, HEAD")
         if headers.get("Sec-Fetch-Site", "") in {"cross-site", "same-site"} and path.startswith("/-/"):
             # It could not read the answer, but take the places of those who may watch.
-            return _say(HTTPStatus.FORBIDDEN, "this is not for the scripts of other sites\n")
+            return say(HTTPStatus.FORBIDDEN, "this is not for the scripts of other sites\n")
         return page(headers.get("Accept", ""))
 
     def _events(self) -> Reply:
         if self._live.is_full:
             again = str(_FULL_AGAIN_S)
-            return _say(HTTPStatus.SERVICE_UNAVAILABLE, "too many watch; try again soon\n", **{"Retry-After": again})
-        headers = {"X-Accel-Buffering": "no", "Cross-Origin-Resource-Policy": "same-origin"}
-        return Reply(HTTPStatus.OK, self._live.view(), "text/event-stream; charset=utf-8", headers)
+            return say(HTTPStatus.SERVICE_UNAVAILABLE, "too many watch; try again soon\n", **{"Retry-After": again})
+        return Reply(HTTPStatus.OK, self._live.view(), "text/event-stream; charset=utf-8", {"X-Accel-Buffering": "no"})
 
     def _detail(self, resource: str) -> Reply:
         told = self._details.of(resource)
         if told is None:
-            return _say(HTTPStatus.NOT_FOUND, "there is no such resource\n")
-        return Reply(HTTPStatus.OK, told, "application/json", {"Cross-Origin-Resource-Policy": "same-origin"})
+            return say(HTTPStatus.NOT_FOUND, "there is no such resource\n")
+        return Reply(HTTPStatus.OK, told, "application/json")
 
     def _page(self, accept: str) -> Reply:
-        if self._facts is None:
-            # Shared by all who ask in this turn of the loop: a crowd of scrapers must hold it up no longer than one.
-            self._facts = self._metrics.facts()
-            asyncio.get_running_loop().call_soon(self._forget)
-        page = self._metrics.page(accept, self._facts)
+        page = self._metrics.page(accept, self._metrics_now())
         return Reply(HTTPStatus.OK, page.chunks, page.content_type, {"Vary": "Accept"})
+
+    def _metrics_now(self) -> Facts:
+        """What is true now; in a crowd of pages that are not read yet, what was true when the last was begun.
+
+        Those who ask in one turn of the loop share one in any case: they must hold it up no longer than one.
+        """
+        if self._facts is None:
+            if self._latest is not None:
+                return self._latest
+            loop = asyncio.get_running_loop()
+            self._facts = self._metrics.facts()
+            self._alive.add(self._facts)
+            self.scraped()
+            loop.call_soon(self._forget)
+            if len(self._alive) > _PAGES_APART:
+                self._latest = self._facts
+                loop.call_later(_CROWDED_SECONDS, self._rested)
+        return self._facts
 
     def _forget(self) -> None:
         self._facts = None
 
+    def _rested(self) -> None:
+        self._latest = None
+
     def _ready(self) -> Reply:
         why_not = self._not_ready()
         if why_not is None:
-            return _say(HTTPStatus.OK, "ready\n")
-        return _say(HTTPStatus.SERVICE_UNAVAILABLE, f"not ready: {why_not}\n")
+            return say(HTTPStatus.OK, "ready\n")
+        return say(HTTPStatus.SERVICE_UNAVAILABLE, f"not ready: {why_not}\n")
 
 
 def _status_page(accept: str) -> Reply:
     """For a browser the page, for all else what there is."""
     if "text/html" in accept:
         return Reply(HTTPStatus.OK, PAGE, "text/html; charset=utf-8", PAGE_HEADERS)
-    return _say(HTTPStatus.OK, _INDEX, Vary="Accept")
-
-
-def _say(status: HTTPStatus, text: str, **headers: str) -> Reply:
-    return Reply(status, text.encode(), headers=headers)
+    return say(HTTPStatus.OK, _INDEX, Vary="Accept")

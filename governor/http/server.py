@@ -13,7 +13,7 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Final
@@ -21,8 +21,12 @@ from typing import Final
 from aiohttp import web
 
 from governor.address import TcpAddress
+from governor.certificates import Certificates
+from governor.http.door import Door, sans
+from governor.http.handshake import Handshakes
 from governor.http.names import all_local
-from governor.http.pages import TEXT, Pages, Reply, Stream
+from governor.http.pages import Pages
+from governor.http.reply import TEXT, Reply, Stream
 from governor.lock import BindError
 
 _log: Final = logging.getLogger(__name__)
@@ -40,7 +44,15 @@ _MAX_LINE: Final = 8190
 _MAX_HEADERS: Final = 64
 
 # The name only: the versions of what is underneath are nobody's business.
-_HEADERS: Final = {"Server": "governor", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+_HEADERS: Final = {
+    "Server": "governor",
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
 
 _STRANGER: Final = (
     b"governor listens on loopback here, and answers to localhost, 127.0.0.1 and [::1] only: ask by one of these "
@@ -48,8 +60,9 @@ _STRANGER: Final = (
 )
 
 _FULL: Final = (
-    b"HTTP/1.1 503 Service Unavailable\r\nServer: governor\r\nContent-Type: text/plain; charset=utf-8\r\n"
-    b"Content-Length: 21\r\nConnection: close\r\n\r\ntoo many connections\n"
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\n"
+    + "".join([f"{name}: {value}\r\n" for name, value in _HEADERS.items()]).encode()
+    + b"Content-Length: 21\r\nConnection: close\r\n\r\ntoo many connections\n"
 )
 
 
@@ -66,11 +79,16 @@ class HttpServer:
         """How many clients are connected now."""
         return len(self._connections.transports)
 
+    def ask_again(self) -> None:
+        """Who may read has changed: whoever goes on reading must ask anew."""
+        self._connections.end_streams()
+
     async def stop(self) -> None:
         """Listen no more, give answers that are on their way a moment to arrive, and close everything."""
         self._listener.close()
         await asyncio.sleep(0)  # requests that have arrived get to be answered
         self._connections.end_streams()
+        await self._connections.end_handshakes()
         self._connections.pre_shutdown()
         await self._connections.shutdown(STOP_SECONDS)
         with suppress(TimeoutError):
@@ -82,13 +100,27 @@ class HttpServer:
         await self._listener.wait_closed()
 
 
-async def serve(address: TcpAddress, pages: Pages) -> HttpServer:
-    """Returns when ``address`` is bound and requests are answered; raises `BindError`."""
+async def serve(
+    address: TcpAddress,
+    pages: Pages,
+    door: Door | None = None,
+    certificates: Certificates | None = None,
+    most: int = MAX_CONNECTIONS,
+    full: Callable[[], None] = lambda: None,
+) -> HttpServer:
+    """Returns when ``address`` is bound and requests are answered; raises `BindError`.
+
+    ``door``: where whoever reads is asked who he is. ``certificates``: where TLS is spoken.
+
+    ``most``: how many connections there may be; ``full`` is called whenever one is refused for that.
+    """
+    assert address.tls <= (certificates is not None), "there is no certificate for it"
     loop = asyncio.get_running_loop()
-    connections = _Connections(pages, only_local=address.is_loopback)
+    handshakes = Handshakes(certificates) if address.tls and certificates is not None else None
+    connections = _Connections(pages, door, handshakes, most, full, only_local=address.is_loopback)
     try:
         listener = await loop.create_server(
-            connections, address.host, address.port, reuse_address=True, reuse_port=False
+            connections.begin, address.host, address.port, reuse_address=True, reuse_port=False
         )
     except OSError as error:
         raise BindError(f"http: cannot listen on {address}: {_reason(error)}") from error
@@ -116,7 +148,7 @@ class _Connection(web.RequestHandler):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begins, or is told that there are too many, and closed."""
         assert isinstance(transport, asyncio.Transport)
-        if self._connections.admit():
+        if self._connections.has(self) or self._connections.admit():
             super().connection_made(transport)
         else:
             transport.set_protocol(asyncio.Protocol())
@@ -157,10 +189,30 @@ class _Connection(web.RequestHandler):
         return response
 
 
+class _Veiled(asyncio.Protocol):
+    """A connection on which TLS is to be spoken."""
+
+    def __init__(self, connections: "_Connections") -> None:
+        self._connections = connections
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._connections.shake(transport)
+
+
 class _Connections(web.Server):
     """All connections, and the one handler of their requests."""
 
-    def __init__(self, pages: Pages, *, only_local: bool) -> None:
+    def __init__(
+        self,
+        pages: Pages,
+        door: Door | None,
+        handshakes: Handshakes | None,
+        most: int,
+        full: Callable[[], None],
+        *,
+        only_local: bool,
+    ) -> None:
         super().__init__(
             self._handle,
             logger=_log,
@@ -173,6 +225,10 @@ class _Connections(web.Server):
             auto_decompress=False,
         )
         self._pages = pages
+        self._most = most
+        self._full = full
+        self._door = door
+        self._handshakes = handshakes
         self._only_local = only_local
         self.transports: dict[web.RequestHandler, asyncio.Transport] = {}
         # Those of them without a request, from the one that has been so for the longest time.
@@ -184,15 +240,49 @@ class _Connections(web.Server):
         # Whoever holds it may make a chunk: one in each turn of the loop, however many clients there are.
         self._turn = asyncio.Lock()
 
+    def begin(self) -> asyncio.Protocol:
+        """What is there for a new connection."""
+        return _Connection(self, loop=self._loop, **self._kwargs) if self._handshakes is None else _Veiled(self)
+
+    def shake(self, transport: asyncio.Transport) -> None:
+        """A connection on which TLS is to be spoken: it counts from now on, and is answered when that is so."""
+        assert self._handshakes is not None, "there is no TLS here"
+        if not self.admit():
+            transport.abort()
+            return
+        handler = _Connection(self, loop=self._loop, **self._kwargs)
+        self._add(handler, transport)
+
+        def done(veiled: asyncio.Transport, early: bytes) -> None:
+            if not self.has(handler):  # it had to make room meanwhile
+                veiled.abort()
+                return
+            veiled.set_protocol(handler)
+            handler.connection_made(veiled)
+            if early:
+                handler.data_received(early)
+
+        self._handshakes.begin(transport, done, lambda: self._drop(handler))
+
+    async def end_handshakes(self) -> None:
+        """Whoever has not shaken hands by now comes too late."""
+        if self._handshakes is not None:
+            await self._handshakes.end()
+
+    def has(self, handler: web.RequestHandler) -> bool:
+        """Whether this one counts already."""
+        return handler in self.transports
+
     def admit(self) -> bool:
         """Whether there is room for one more, made if need be: a probe must get through a crowd that only sits there.
 
         Asked when a connection begins, not when it is accepted: many may be accepted before the first begins.
         """
-        if len(self.transports) < MAX_CONNECTIONS:
+        if len(self.transports) < self._most:
             return True
         handler = next(iter(self._idle), None)
         if handler is None:
+            self._full()
             return False
         del self._idle[handler]
         # Not `close`: that would wait for a client which has not read its last answer by now.
@@ -207,6 +297,9 @@ class _Connections(web.Server):
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         """One more."""
         super().connection_made(handler, transport)
+        self._add(handler, transport)
+
+    def _add(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         self.transports[handler] = transport
         self._idle[handler] = None
         self.empty.clear()
@@ -214,6 +307,9 @@ class _Connections(web.Server):
     def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
         """One less, and nothing more to send on it."""
         super().connection_lost(handler, exc)
+        self._drop(handler)
+
+    def _drop(self, handler: web.RequestHandler) -> None:
         self.transports.pop(handler, None)
         self._idle.pop(handler, None)
         if stream := self._streams.pop(handler, None):
@@ -225,9 +321,6 @@ class _Connections(web.Server):
         """What would go on for as long as its client is there ends now."""
         for stream in list(self._streams.values()):
             stream.close()
-
-    def __call__(self) -> web.RequestHandler:
-        return _Connection(self, loop=self._loop, **self._kwargs)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         handler = request.protocol
@@ -242,7 +335,7 @@ class _Connections(web.Server):
         if self._only_local and not all_local(request.headers.getall("Host", ())):
             reply = Reply(HTTPStatus.FORBIDDEN, _STRANGER)
         else:
-            reply = self._pages.answer(request.method, request.path, request.headers)
+            reply = self._kept_out(request) or self._pages.answer(request.method, request.path, request.headers)
         response = web.StreamResponse(
             status=reply.status, headers={**_HEADERS, "Content-Type": reply.content_type, **reply.headers}
         )
@@ -257,6 +350,12 @@ class _Connections(web.Server):
                 request.transport.abort()
             raise ConnectionResetError("the client did not read its answer in time") from None
         return response
+
+    def _kept_out(self, request: web.BaseRequest) -> Reply | None:
+        if self._door is None:
+            return None
+        shown = None if request.transport is None else request.transport.get_extra_info("peercert")
+        return self._door.reply(request.path, request.headers.getall("Authorization", ()), sans(shown))
 
     async def _send(
         self, request: web.BaseRequest, response: web.StreamResponse, body: bytes | Iterator[bytes]

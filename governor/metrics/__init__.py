@@ -13,12 +13,13 @@ from itertools import chain
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, exposition
 from prometheus_client.openmetrics import exposition as openmetrics
 
+from governor.bounds import Bound
 from governor.clock import LoopClock
 from governor.core.effects import Effect
 from governor.core.snapshot import Snapshot
 from governor.core.types import Claim, EndReason, Grant, Nanos, Reason
 from governor.metrics.histogram import LAGS, WRITES, Exemplar, Histogram
-from governor.metrics.page import ConfigFacts, DaemonFacts, Facts, written
+from governor.metrics.page import CertificateFacts, ConfigFacts, DaemonFacts, Facts, written
 from governor.metrics.protobuf import ProtobufPen, of_registry
 from governor.metrics.tally import Tallies
 from governor.metrics.text import Format, TextPen, chunks, negotiate
@@ -52,6 +53,8 @@ class Metrics:
         self._writable = True
         self._audit_dropped = self._audit_write_errors = 0
         self._callers_refused: Counter[str] = Counter()
+        self._bounds_reached: Counter[str] = Counter()
+        self._certificate = CertificateFacts()
         self._spans_exported = 0
         self._spans_dropped: Counter[str] = Counter()
         self._config = ConfigFacts()
@@ -105,6 +108,17 @@ class Metrics:
         """A caller may not do what it wants, or is not known."""
         self._callers_refused[reason] += 1
 
+    def bound_reached(self, bound: Bound) -> None:
+        """A client was refused or cut off for taking too much of the daemon itself."""
+        self._bounds_reached[bound] += 1
+
+    def certificate_read(self, span: tuple[float, float] | None) -> None:
+        """From when and until when the certificate counts that is shown from now on, in seconds of Unix time.
+
+        None: its files were read and are not in order. From whatever thread.
+        """
+        self._certificate = CertificateFacts(span or self._certificate.span, in_order=span is not None)
+
     def exemplify(self, named: Iterable[Claim | Grant], outcome: str | None, exemplar: Exemplar) -> None:
         """The span of a wait that was counted just now, by its outcome, or of a hold, which has none."""
         self._tallies.exemplify(named, outcome, exemplar)
@@ -142,6 +156,8 @@ class Metrics:
             self._audit_dropped,
             self._audit_write_errors,
             self._callers_refused.copy(),
+            self._bounds_reached.copy(),
+            self._certificate,
             self._spans_exported,
             self._spans_dropped.copy(),
         )

@@ -240,6 +240,33 @@ AUDIT_WRITE_ERRORS: Final = Family(
     (),
     "Failures to write the audit file, to begin a new one or to open it anew.",
 )
+BOUNDS_REACHED: Final = Family(
+    "governor_bounds_reached_total",
+    "counter",
+    ("bound",),
+    "How often a client was refused or cut off for taking more of the daemon itself than it may, by bound: sessions, "
+    "sessions_per_client, http_connections, or unread (answers that lie unread).",
+)
+CERTIFICATE_IN_ORDER: Final = Family(
+    "governor_tls_last_reload_successful",
+    "gauge",
+    (),
+    "1 if the certificate of tls:// addresses was in order when its files last changed; 0 if it was not, and the one "
+    "before is still shown. Absent without tls.",
+)
+CERTIFICATE_NOT_BEFORE: Final = Family(
+    "governor_tls_certificate_not_before_timestamp_seconds",
+    "gauge",
+    (),
+    "From when the certificate counts that is shown at tls:// addresses, and those that it was made with, in seconds "
+    "of Unix time. Absent without tls.",
+)
+CERTIFICATE_NOT_AFTER: Final = Family(
+    "governor_tls_certificate_not_after_timestamp_seconds",
+    "gauge",
+    (),
+    "Until when they count, in seconds of Unix time. Absent without tls.",
+)
 CALLERS_REFUSED: Final = Family(
     "governor_callers_refused_total",
     "counter",

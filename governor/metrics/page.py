@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import AnyStr, Final, Generic, Protocol
 
+from governor.bounds import Bound
 from governor.core.effects import LeaseState
 from governor.core.snapshot import ResourceSnapshot, Snapshot
 from governor.core.types import SECOND, EndReason, Nanos, Reason, Standing
@@ -53,6 +54,17 @@ class ConfigFacts:
 
 
 @dataclass(slots=True, frozen=True)
+class CertificateFacts:
+    """From when and until when the certificate counts that is shown, in seconds of Unix time; None without TLS.
+
+    ``in_order``: whether its files were when they were last read.
+    """
+
+    span: tuple[float, float] | None = None
+    in_order: bool = True
+
+
+@dataclass(slots=True, frozen=True)
 class DaemonFacts:
     """What has happened to the daemon itself: how long it was frozen, how its writing went."""
 
@@ -63,11 +75,13 @@ class DaemonFacts:
     audit_dropped: int
     audit_write_errors: int
     callers_refused: Mapping[str, int]
+    bounds_reached: Mapping[str, int]
+    certificate: CertificateFacts
     spans_exported: int
     spans_dropped: Mapping[str, int]
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, weakref_slot=True, eq=False)
 class Facts:
     """Everything on one page, as it was at one instant."""
 
@@ -132,6 +146,7 @@ def written(facts: Facts, pen: Pen[AnyStr]) -> Iterator[AnyStr]:
 def _about_the_daemon(facts: Facts, pen: Pen[AnyStr]) -> Iterator[AnyStr]:
     config, daemon = facts.config, facts.daemon
     hashes = [(pen.labels(hash=config.hash), 1)] if config.hash else []
+    span = daemon.certificate.span
     yield from pen.family(families.BUILD_INFO, [(pen.labels(version=facts.version), 1)])
     yield from pen.family(families.CONFIG_INFO, hashes)
     values: tuple[tuple[Family, float | Histogram | None], ...] = (
@@ -148,6 +163,9 @@ def _about_the_daemon(facts: Facts, pen: Pen[AnyStr]) -> Iterator[AnyStr]:
         (families.AUDIT_DROPPED, daemon.audit_dropped),
         (families.AUDIT_WRITE_ERRORS, daemon.audit_write_errors),
         (families.STORE_WRITE, daemon.writes),
+        (families.CERTIFICATE_IN_ORDER, None if span is None else int(daemon.certificate.in_order)),
+        (families.CERTIFICATE_NOT_BEFORE, None if span is None else span[0]),
+        (families.CERTIFICATE_NOT_AFTER, None if span is None else span[1]),
         (families.SPANS_EXPORTED, daemon.spans_exported),
     )
     nothing = pen.none()
@@ -155,6 +173,7 @@ def _about_the_daemon(facts: Facts, pen: Pen[AnyStr]) -> Iterator[AnyStr]:
         yield from pen.family(family, [] if value is None else [(nothing, value)])
     tallies = facts.tallies
     yield from _by(pen, "reason", families.CALLERS_REFUSED, _CALLERS, [(nothing, daemon.callers_refused)])
+    yield from _by(pen, "bound", families.BOUNDS_REACHED, tuple(Bound), [(nothing, daemon.bounds_reached)])
     yield from _by(pen, "reason", families.SPANS_DROPPED, _SPANS, [(nothing, daemon.spans_dropped)])
     yield from _by(pen, "outcome", families.STRAY_ACQUIRES, _STRAYS, [(nothing, tallies.strays)])
     yield from _by(pen, "outcome", families.LEASE_RELEASES, _RELEASES, [(nothing, tallies.releases)])

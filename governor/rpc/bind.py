@@ -9,18 +9,24 @@ grpc on its own takes the path of a living server without a word, shares a port 
 import asyncio
 import contextlib
 import errno
+import logging
 import os
 import secrets
 import shutil
 import socket
 import stat
 from pathlib import Path
+from typing import Final
 from urllib.parse import quote
 
+import grpc
 from grpc import aio
 
+from governor import folders
 from governor.address import MAX_SOCKET_PATH, TcpAddress, UnixAddress
 from governor.lock import BindError, SocketLock
+
+_LOG: Final = logging.getLogger("governor")
 
 
 class UnixSocket:
@@ -35,7 +41,7 @@ class UnixSocket:
         """Takes the lock and changes nothing else; raises `BindError`."""
         self.address = address
         self._inode: tuple[int, int] | None = None
-        _check_path(address.path)
+        _check_path(address)
         self._lock = SocketLock(address.path)
         try:
             _check_free(address.path)
@@ -83,8 +89,12 @@ class UnixSocket:
         self._lock.release()
 
 
-async def bind_tcp(server: aio.Server, address: TcpAddress) -> TcpAddress:
-    """Binds all that the host stands for and returns the address with its real port; raises `BindError`."""
+async def bind_tcp(server: aio.Server, address: TcpAddress, shown: grpc.ServerCredentials | None = None) -> TcpAddress:
+    """Binds all that the host stands for and returns the address with its real port; raises `BindError`.
+
+    ``shown``: to whoever connects where TLS is spoken.
+    """
+    assert address.tls == (shown is not None), "a certificate is for where TLS is spoken, and there is one for it"
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -95,10 +105,11 @@ async def bind_tcp(server: aio.Server, address: TcpAddress) -> TcpAddress:
         for family, kind, protocol, _, place in found:
             _probe(address, socket.socket(family, kind, protocol), place)
     try:
-        port = server.add_insecure_port(str(address))
+        bare = address.bare
+        port = server.add_insecure_port(bare) if shown is None else server.add_secure_port(bare, shown)
     except RuntimeError as error:
         raise BindError(f"{address}: grpc cannot bind here; choose another address") from error
-    return TcpAddress(address.host, port)
+    return TcpAddress(address.host, port, address.tls)
 
 
 def _probe(address: TcpAddress, probe: socket.socket, place: tuple[str | int | bytes, ...]) -> None:
@@ -123,13 +134,19 @@ def _probe(address: TcpAddress, probe: socket.socket, place: tuple[str | int | b
             raise BindError(f"{address}: {told}") from error
 
 
-def _check_path(path: Path) -> None:
+def _check_path(address: UnixAddress) -> None:
+    path = address.path
     size = len(os.fsencode(path))
     if size > MAX_SOCKET_PATH:
         raise BindError(
             f"unix:{path}: the path has {size} bytes, and a socket's may have {MAX_SOCKET_PATH}; shorten it"
         )
     folder = path.parent
+    if folder.parent.is_dir():
+        try:
+            folders.make(folder, address.owner, address.group)
+        except BindError as error:
+            raise BindError(f"{address}: {error}") from error
     try:
         mode = folder.stat().st_mode
     except FileNotFoundError:
@@ -140,6 +157,8 @@ def _check_path(path: Path) -> None:
         raise BindError(f"unix:{path}: {folder} is no folder; correct the path")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise BindError(f"unix:{path}: the folder {folder} is not writable for this user; change its mode or owner")
+    if told := folders.open_to_others(path):
+        _LOG.warning("%s", told)
 
 
 def _check_free(path: Path) -> None:

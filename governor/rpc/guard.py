@@ -22,6 +22,8 @@ from governor.wording import span
 Context = aio.ServicerContext[bytes, bytes]
 
 TOKEN_KEY: Final = "authorization"  # noqa: S105 - the name of a header
+# Where gRPC puts what it has read in a certificate. An address or a mailbox is no name of a program.
+_SANS: Final = ("peer_dns", "peer_uri")
 _SCHEME: Final = "bearer "
 # Longer ones are nobody's, and need not be hashed.
 _MAX_TOKEN: Final = 4096
@@ -29,10 +31,14 @@ _MAX_TOKEN: Final = 4096
 
 @dataclass(slots=True, frozen=True)
 class Caller:
-    """A client that has proved who it is, and by what, so that this can be looked at again."""
+    """A client that has proved who it is, and by what, so that this can be looked at again.
+
+    ``digest`` of its token; without one, the ``sans`` of its certificate.
+    """
 
     client: Client
-    digest: bytes
+    digest: bytes = b""
+    sans: tuple[str, ...] = ()
 
 
 class Guard:
@@ -70,8 +76,14 @@ class Guard:
 
     def caller(self, context: Context) -> Caller | Denial:
         """Who makes this call; only where there is a policy."""
+        return self._known(_said(context), _sans(context))
+
+    def _known(self, said: Sequence[str | bytes], sans: tuple[str, ...]) -> Caller | Denial:
+        """Who ``said`` that, over a connection whose certificate has these names."""
         assert self.policy is not None, "nobody is to be asked"
-        said = _said(context)
+        if not said and sans and (client := self.policy.of_sans(sans)) is not None:
+            return Caller(client, sans=sans)
+        # A token that is wrong is not made good by a certificate.
         # Which of two would count is not for a proxy between us to decide.
         if len(said) == 1 and isinstance(said[0], str) and said[0][: len(_SCHEME)].lower() == _SCHEME:
             token = said[0][len(_SCHEME) :].strip()
@@ -83,7 +95,7 @@ class Guard:
 
     def says_nothing(self, context: Context) -> bool:
         """Whether this call says nothing of who makes it."""
-        return not _said(context)
+        return not _said(context) and not _sans(context)
 
     def caller_who_may(self, context: Context, verb: Verb) -> Caller | Denial:
         """Who makes this call, if he may do that to anything."""
@@ -99,7 +111,8 @@ class Guard:
             return None
         if caller is None:
             return self.counted(UNKNOWN_CALLER)
-        client = self.policy.of_token(caller.digest)
+        policy = self.policy
+        client = policy.of_token(caller.digest) if caller.digest else policy.of_sans(caller.sans)
         if client is None or client.name != caller.client.name:
             return self.counted(UNKNOWN_CALLER)
         denial = client.refusal(verb, resources)
@@ -116,6 +129,20 @@ class Guard:
         """Why he may not do that to the daemon as a whole, or not so often."""
         denial = caller.client.refusal_of_all(verb) or self._allowances.too_fast(caller.client)
         return None if denial is None else self.counted(denial)
+
+    def refusal_of_look(self, said: Sequence[str], sans: tuple[str, ...], resource: str | None) -> Denial | None:
+        """Why whoever says that may not read of this resource, or of the daemon as a whole, over HTTP.
+
+        Whoever is to be asked there is nobody where there are no clients: a reload that takes them away opens nothing.
+        """
+        if self.policy is None:
+            return self.counted(UNKNOWN_CALLER)
+        caller = self._known(said, sans)
+        if isinstance(caller, Denial):
+            return caller
+        if resource is None:
+            return self.refusal_of_all(caller, Verb.READ)
+        return self.refusal(caller, Verb.READ, (resource,))
 
     def refusal_of_ask(
         self, caller: Caller, claims: Sequence[Claim], lease: Nanos | None, request_id: str
@@ -161,6 +188,12 @@ class Guard:
 
 def _said(context: Context) -> list[str | bytes]:
     return [value for key, value in context.invocation_metadata() or () if key == TOKEN_KEY]
+
+
+def _sans(context: Context) -> tuple[str, ...]:
+    """The names of hosts and the URIs in the certificate of whoever connected, if there is one that is in order."""
+    proved = context.auth_context()
+    return tuple(name.decode(errors="replace") for key in _SANS for name in proved.get(key, ()))
 
 
 def _too_long(client: Client, lease: Nanos | None) -> Denial | None:

@@ -75,10 +75,26 @@ def test_json_says_the_same(run: Run, good: str, bad: str) -> None:
     assert all(set(problem) == {"file", "line", "path", "message"} for problem in record["problems"])
 
 
+def test_a_folder_that_others_may_write_to_is_a_warning(run: Run, tmp_path: Path) -> None:
+    """As far as it is here; one that is not there yet is made for nobody else."""
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    file = tmp_path / "g.yaml"
+    file.write_text(
+        f"listen: ['unix:{tmp_path}/open/g.sock', 'unix:{tmp_path}/none/g.sock', 'unix:{tmp_path}/g.sock']\n"
+    )
+
+    told = run("check", str(file), "-o", "json")
+
+    (warning,) = json.loads(told.out)["warnings"]
+    assert told.exit == 0
+    assert f"in the place of unix:{tmp_path}/open/g.sock" in warning
+
+
 def test_what_may_be_a_mistake_is_a_warning(run: Run, tmp_path: Path) -> None:
     """It does not change the exit code."""
     file = tmp_path / "open.yaml"
-    file.write_text("listen: [0.0.0.0:7411]\n")
+    file.write_text("listen: [0.0.0.0:7411]\ninsecure: true\n")
 
     ended = run("check", str(file))
 

@@ -157,7 +157,7 @@ def test_a_url_is_no_address(run: Run) -> None:
     ended = run("status", "--address", "http://127.0.0.1:7411")
 
     assert (ended.exit, ended.out) == (2, "")
-    assert "write host:port or unix:/path, with no http://" in ended.err
+    assert "write host:port, tls://host:port or unix:/path, with no http://" in ended.err
 
 
 def test_a_daemon_that_hangs_is_given_up_on(run: Run, fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,7 +85,7 @@ def test_it_is_shown_nowhere() -> None:
     again = pickle.loads(pickle.dumps(client))  # noqa: S301
 
     assert SECRET not in repr(client) + repr(client._settings._credentials) + str(vars(client))
-    assert again._settings._credentials.arguments() == {"token": SECRET, "token_file": None}
+    assert again._settings._credentials.arguments() == {"token": SECRET, "token_file": None, "ca": None, "cert": None}
 
 
 def test_a_file_keeps_it_out_of_a_pickle(tmp_path: Path) -> None:

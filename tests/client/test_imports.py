@@ -27,7 +27,7 @@ def test_the_client_needs_little_and_loads_nothing_of_the_server(daemon: Daemon,
     assert works == "True True"
     assert set(packages.split()) <= {"governor", "google", "h2", "hpack", "hyperframe", *_of_the_interpreter()}
     loaded = {module.split(".")[1] for module in modules.split()}
-    assert loaded == {"address", "client", "process", "token", "unopened", "v1"}
+    assert loaded == {"address", "client", "process", "tls", "token", "unopened", "v1"}
 
 
 def _of_the_interpreter() -> set[str]:

@@ -16,7 +16,12 @@ SCHEMA = jsonschema.Draft202012Validator(json_schema())
 
 # A file in which everything is used once, as data.
 FULL: dict[str, Json] = {
-    "listen": ["127.0.0.1:7411", "unix:x.sock", {"unix": "y.sock", "mode": "0600", "owner": "me", "group": "us"}],
+    "listen": [
+        "127.0.0.1:7411",
+        "tls://127.0.0.1:7413",
+        "unix:x.sock",
+        {"unix": "y.sock", "mode": "0600", "owner": "me", "group": "us"},
+    ],
     "clients": {
         "orders": {
             "tokens": [f"sha256:{'0' * 64}", f"sha256:{'1' * 64}"],
@@ -27,9 +32,11 @@ FULL: dict[str, Json] = {
             "max_lease": "5m",
             "max_rate": "100/s",
         },
-        "boss": {"tokens": [f"sha256:{'2' * 64}"], "verbs": ["admin"]},
+        "boss": {"tokens": [f"sha256:{'2' * 64}"], "verbs": ["admin"], "sans": ["boss.internal"]},
     },
-    "http": "127.0.0.1:7412",
+    "tls": {"cert": "tls.crt", "key": "tls.key", "client_ca": "clients.crt"},
+    "insecure": True,
+    "http": {"address": "tls://127.0.0.1:7412", "clients": True, "insecure": False},
     "state": "~/state",
     "drain_timeout": "10s",
     "durability": "power",
@@ -38,6 +45,14 @@ FULL: dict[str, Json] = {
     "audit": {"file": "audit.jsonl", "policy": "block", "events": "all", "max_size": "1GiB", "keep": 3},
     "tracing": {"endpoint": "http://otel:4317", "ratio": 0.5, "service_name": "permits", "timeout": "3s"},
     "watch": False,
+    "bounds": {
+        "connections": 100,
+        "streams": 100,
+        "handshake": "5s",
+        "sessions": 100,
+        "sessions_per_client": 10,
+        "http_connections": 10,
+    },
     "max_client_series": 10,
     "defaults": {"lease": "1m", "max_lease": "1h", "on_disconnect": "2s", "max_wait": "30s", "max_waiters": 10},
     "semaphores": {

@@ -10,9 +10,11 @@ import pytest
 from governor.access import Client, Verb
 from governor.address import TcpAddress, UnixAddress
 from governor.auditing import AuditEvents, Auditing, AuditPolicy
+from governor.bounds import Bounds
 from governor.config import DEFAULT, ConfigError, Problem, load, loads
 from governor.config.clients import asked_at
-from governor.config.settings import at_once
+from governor.config.pages import Http
+from governor.config.settings import at_next_start, at_once
 from governor.config.units import DAY, HOUR, MINUTE, Rate
 from governor.core.kinds.pool import MemberSpec, Order, PoolSpec
 from governor.core.kinds.rate_limit import RateLimitSpec, Window
@@ -21,6 +23,7 @@ from governor.core.limit import LimitSpec
 from governor.core.resource import ResourceSpec
 from governor.core.types import MILLISECOND, SECOND
 from governor.durability import Durability, OnStoreError
+from governor.tls import Tls
 from governor.token import digest
 from governor.tracing import Tracing
 from tests.config.reading import ENVIRON, complaints, config
@@ -46,7 +49,7 @@ def test_what_a_file_does_not_say_has_a_default() -> None:
     read = config("{}")
 
     assert read.listen == (TcpAddress("127.0.0.1", 7411),)
-    assert read.http == TcpAddress("127.0.0.1", 7412)
+    assert read.http == Http(TcpAddress("127.0.0.1", 7412))
     assert config("{}", {}).state == Path("/var/lib/governor")
     assert config("{}", {"HOME": "/home/ada"}).state == Path("/home/ada/.local/state/governor")
     assert read.drain_timeout == 10 * SECOND
@@ -57,6 +60,7 @@ def test_what_a_file_does_not_say_has_a_default() -> None:
     assert read.tracing is None
     assert read.clients is None
     assert read.watch
+    assert read.bounds == Bounds()
     assert read.max_client_series == 100
     assert read.resources == ()
     assert read.warnings == ()
@@ -314,6 +318,7 @@ def test_variables_count_as_what_they_hold() -> None:
     """A lone variable is read as if its value stood there plainly; quotes around it are for the braces."""
     text = """
         listen: ["${POD_IP}:7411", "unix:${HOME}/x.sock"]
+        insecure: true
         state: ${HOME}/state
         semaphores: {a: {permits: "${THUMBNAILS}", lease: "${THUMBNAILS}s"}}
         pools: {b: {members: {x: {dsn: "pg://me:${SECRET}@${DB_HOST}", raw: "$${SECRET}", none: "${EMPTY}"}}}}
@@ -387,7 +392,7 @@ def test_operators_over_tcp_are_warned_of() -> None:
 )
 def test_http_can_be_switched_off(text: str, http: TcpAddress | None) -> None:
     """With a word that an older YAML would have made a boolean."""
-    assert config(f"http: {text}").http == http
+    assert config(f"http: {text}").http == (None if http is None else Http(http))
 
 
 @pytest.mark.parametrize(
@@ -436,7 +441,7 @@ def test_home_must_be_known_to_be_used(environ: dict[str, str]) -> None:
 )
 def test_what_is_open_to_everybody_is_warned_of(listen: str, warning: str) -> None:
     """It is legal, and more often meant for a moment than for good."""
-    assert config(f"listen: [127.0.0.1:1, {listen}, '[::1]:1', unix:/x]").warnings == (warning,)
+    assert config(f"listen: [127.0.0.1:1, {listen}, '[::1]:1', unix:/x]\ninsecure: true").warnings == (warning,)
 
 
 def test_a_socket_path_that_is_too_long_is_warned_of() -> None:
@@ -590,7 +595,7 @@ def test_the_default_starts_for_an_ordinary_user() -> None:
     read = load(DEFAULT, ENVIRON)
 
     assert read.listen == (TcpAddress("127.0.0.1", 7411),)
-    assert read.http == TcpAddress("127.0.0.1", 7412)
+    assert read.http == Http(TcpAddress("127.0.0.1", 7412))
     assert read.state == Path("/home/me/.local/state/governor")
 
 
@@ -629,7 +634,7 @@ def test_a_client_is_what_its_section_says() -> None:
 
 def test_whoever_knows_its_clients_is_not_told_that_nobody_is_asked() -> None:
     """Where tokens go in the clear, it is said that they do; a socket for operators asks nobody all the same."""
-    listen = "listen: [0.0.0.0:7411, {unix: x, mode: '0666'}]"
+    listen = "insecure: true\nlisten: [0.0.0.0:7411, {unix: x, mode: '0666'}]"
     admin = "admin: [127.0.0.1:7413, {unix: y, mode: '0666'}]"
     known, unknown = config(f"{listen}\n{admin}\nclients: {{}}"), config(f"{listen}\n{admin}")
 
@@ -638,7 +643,7 @@ def test_whoever_knows_its_clients_is_not_told_that_nobody_is_asked() -> None:
         "other machines may reach 0.0.0.0",
         "every user of this machine may use unix",
     ]
-    assert "their tokens can be read on the way" in known.warnings[0]
+    assert "tokens can be read on the way" in known.warnings[0]
 
 
 def test_a_change_of_clients_is_said_without_what_could_be_used() -> None:
@@ -655,3 +660,52 @@ def test_a_change_of_clients_is_said_without_what_could_be_used() -> None:
         f"a verbs acquire read resources * tokens {token[7:15]} max_permits 3 max_waiters 2 max_lease 5m max_rate 9/1s"
     )
     assert [each.after for each in at_once(before, config("clients: {}"))] == ["nobody"]
+
+
+@pytest.mark.parametrize(
+    ("clients", "warned"), [("", True), ("clients: {}", False), ("clients: {a: {sans: [a.internal]}}", False)]
+)
+def test_where_tls_is_spoken_only_strangers_are_warned_of(clients: str, *, warned: bool) -> None:
+    """Other machines may reach it, and nobody can read what they say there."""
+    read = config(f"listen: ['tls://0.0.0.0:7411', 127.0.0.1:7413]\ntls: {{cert: a, key: /b, client_ca: c}}\n{clients}")
+
+    assert read.listen[0] == TcpAddress("0.0.0.0", 7411, tls=True)  # noqa: S104 - nothing listens here
+    assert (read.tls, read.insecure) == (Tls(ETC / "a", Path("/b"), ETC / "c"), False)
+    assert bool(read.warnings) is warned
+
+
+def test_a_change_of_certificates_is_said_by_their_files() -> None:
+    """It takes effect at the next start; what is in the files, at once."""
+    head = "listen: ['tls://127.0.0.1:1']"
+    before = config(f"{head}\ntls: {{cert: /a, key: /b}}")
+    after = config(f"{head}\ntls: {{cert: /a, key: /b, client_ca: /c}}")
+
+    assert [(each.before, each.after) for each in at_next_start(before, after)] == [
+        ("cert /a key /b", "cert /a key /b client_ca /c")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("http", "warned"),
+    [
+        ("tls://0.0.0.0:7412", "nobody is asked who they are"),
+        ("{address: '0.0.0.0:7412', insecure: true}", None),
+        ("{address: '0.0.0.0:7412', insecure: true, clients: true}", "tokens can be read on the way"),
+        ("{address: 'tls://0.0.0.0:7412', clients: true}", None),
+        ("{address: 127.0.0.1:7412}", None),
+    ],
+)
+def test_pages_that_others_may_read_are_warned_of(http: str, warned: str | None) -> None:
+    """As any address is, unless it is said of them alone that something else keeps others from them."""
+    read = config(f"http: {http}\nlisten: ['tls://127.0.0.1:1']\ntls: {{cert: a, key: b}}\nclients: {{}}")
+
+    assert [f"{warned}:" in warning for warning in read.warnings] == ([True] if warned else [])
+
+
+def test_a_change_of_who_reads_is_said() -> None:
+    """It takes effect at the next start."""
+    before, after = config("clients: {}"), config("clients: {}\nhttp: {address: 127.0.0.1:7412, clients: true}")
+
+    assert [(each.before, each.after) for each in at_next_start(before, after)] == [
+        ("127.0.0.1:7412", "127.0.0.1:7412 clients")
+    ]

@@ -16,7 +16,7 @@ import pytest
 import yaml
 from compose_spec import PyCompose
 
-from governor.address import TcpAddress, UnixAddress
+from governor.address import UnixAddress
 from governor.cli.commands import COMMANDS
 from governor.config import Config, load
 from tests.deploy.dockerfile import DEPLOY, DOCKERFILE, ROOT, copied, ignored, steps, told
@@ -168,8 +168,8 @@ def test_prometheus_scrapes_the_daemon_and_knows_the_rules() -> None:
     told_to = next(word for word in _service("prometheus")["command"] if word.startswith("--config.file="))
     scrape = yaml.safe_load(_here("prometheus", told_to.partition("=")[2]).read_text(encoding="utf-8"))
 
-    assert isinstance(config.http, TcpAddress)
-    assert scrape["scrape_configs"][0]["static_configs"] == [{"targets": [f"governor:{config.http.port}"]}]
+    assert config.http is not None
+    assert scrape["scrape_configs"][0]["static_configs"] == [{"targets": [f"governor:{config.http.address.port}"]}]
     (rules,) = scrape["rule_files"]
     assert {path.name for path in _here("prometheus", str(Path(rules).parent)).glob("*.yaml")} == {
         "alerts.yaml",

@@ -109,9 +109,10 @@ def test_the_daemon_finds_what_it_is_told(overlay: Path, tmp_path: Path) -> None
     assert args[args.index("--state") + 1] == str(config.state)
     addresses = (*config.listen, *config.admin)
     written = {str(address.path.parent) for address in addresses if isinstance(address, UnixAddress)}
-    assert {str(config.state), *written} <= set(mounts)
-    assert isinstance(config.http, TcpAddress)
-    open_ports = {address.port for address in addresses if isinstance(address, TcpAddress)} | {config.http.port}
+    read = set() if config.tls is None else {str(config.tls.cert.parent), str(config.tls.key.parent)}
+    assert {str(config.state), *written, *read} <= set(mounts)
+    assert config.http is not None
+    open_ports = {address.port for address in addresses if isinstance(address, TcpAddress)} | {config.http.address.port}
     assert {port["containerPort"] for port in daemon["ports"]} == open_ports
     (pod,) = (pod for each in resources for pod in pods(each))
     assert {
@@ -204,6 +205,23 @@ def test_the_service_leads_to_the_daemon() -> None:
     (claim,) = _of_kind(resources, "PersistentVolumeClaim")
     volumes = deployment["spec"]["template"]["spec"]["volumes"]
     assert {"name": "state", "persistentVolumeClaim": {"claimName": claim["metadata"]["name"]}} in volumes
+
+
+def test_what_goes_between_pods_is_encrypted(tmp_path: Path) -> None:
+    """By the files of a Secret as cert-manager and kubectl make them, which only the group of the daemon may read."""
+    resources = built(KUBERNETES / "overlays/shared")
+    config = _config(resources, tmp_path)
+    (deployment,) = _of_kind(resources, "Deployment")
+    spec = deployment["spec"]["template"]["spec"]
+    (secret,) = (each["secret"] for each in spec["volumes"] if "secret" in each)
+
+    assert [address.tls for address in config.listen if isinstance(address, TcpAddress)] == [True]
+    assert config.tls is not None
+    assert (config.tls.cert.name, config.tls.key.name) == ("tls.crt", "tls.key")
+    assert secret["defaultMode"] == 0o440
+    assert spec["securityContext"]["fsGroup"] == spec["securityContext"]["runAsGroup"]
+    readme = (KUBERNETES / "README.md").read_text(encoding="utf-8")
+    assert f"kubectl create secret tls {secret['secretName']} -n governor" in readme
 
 
 def test_the_rules_are_those_of_the_folder_of_rules(program: Callable[[str], str], tmp_path: Path) -> None:

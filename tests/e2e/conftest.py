@@ -27,7 +27,13 @@ class Start(Protocol):
     """Starts a daemon."""
 
     def __call__(
-        self, yaml: str, *, drain: str = "100ms", command: tuple[str, ...] = COMMAND, config: Path | None = None
+        self,
+        yaml: str,
+        *,
+        drain: str = "100ms",
+        command: tuple[str, ...] = COMMAND,
+        config: Path | None = None,
+        head: str = HEAD,
     ) -> Daemon:
         """On this YAML, after the lines that every config here begins with; returns when it serves.
 
@@ -50,10 +56,15 @@ def starting(folder: Path) -> Iterator[Start]:
     daemons: list[Daemon] = []
 
     def start(
-        yaml: str, *, drain: str = "100ms", command: tuple[str, ...] = COMMAND, config: Path | None = None
+        yaml: str,
+        *,
+        drain: str = "100ms",
+        command: tuple[str, ...] = COMMAND,
+        config: Path | None = None,
+        head: str = HEAD,
     ) -> Daemon:
         config = config or folder / "governor.yaml"
-        config.write_text(HEAD.format(folder=folder, drain=drain) + yaml, encoding="utf-8")
+        config.write_text(head.format(folder=folder, drain=drain) + yaml, encoding="utf-8")
         daemon = Daemon(config, folder / "state", command=command, forked=True)
         daemons.append(daemon)
         daemon.wait_until_it_serves()

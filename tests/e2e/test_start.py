@@ -81,7 +81,9 @@ class TestASecondDaemon:
         """A part of it is taken."""
         port = daemon.addresses[1].rpartition(":")[2]
 
-        assert "is in use" in refused(config(folder, listen=f"0.0.0.0:{port}"), folder / "state")
+        assert "is in use" in refused(
+            config(folder, listen=f"0.0.0.0:{port}", more=f"insecure: true\n{YAML}"), folder / "state"
+        )
 
     def test_wants_its_state_folder(self, daemon: Daemon, folder: Path) -> None:
         """Lease ids of two daemons would be the same."""
@@ -149,10 +151,10 @@ class TestTheMachine:
 
     def test_a_missing_folder(self, folder: Path) -> None:
         """Which one, and of what."""
-        line = refused(config(folder, listen=f"unix:{folder}/missing/g.sock"), folder / "state")
+        line = refused(config(folder, listen=f"unix:{folder}/a/missing/g.sock"), folder / "state")
 
         assert line == (
-            f"governor: unix:{folder}/missing/g.sock: the folder {folder}/missing does not exist; create it, or "
+            f"governor: unix:{folder}/a/missing/g.sock: the folder {folder}/a/missing does not exist; create it, or "
             "correct the path"
         )
 

@@ -7,7 +7,7 @@ import pytest
 from aiohttp import ClientSession
 
 from governor.core.snapshot import Snapshot
-from governor.http.pages import Reply
+from governor.http.reply import Reply
 from tests.http.conftest import Daemon
 from tests.metrics.reading import OPENMETRICS, resource, snapshot, text
 

@@ -76,6 +76,7 @@ def busy() -> Metrics:
     metrics.observe([Denied(TicketId(3), Denial(Reason.UNKNOWN_RESOURCE), (Claim("guess", 1),))])
     metrics.loop_lag(2 * MILLISECOND)
     metrics.config_loaded("0f" * 32, 1_795_000_000.5)
+    metrics.certificate_read((1_790_000_000.0, 1_800_000_000.0))
     return metrics
 
 

@@ -49,6 +49,12 @@ HEALTHY: Final[dict[str, str]] = {
     'governor_store_write_seconds_bucket{job="g",instance="fine",le="+Inf"}': "0+60x200",
     'governor_client_lease_ends_total{job="g",instance="fine",client="shop",reason="released"}': "0+60x200",
     'governor_client_lease_ends_total{job="g",instance="fine",client="shop",reason="expired"}': "5x200",
+    'governor_tls_last_reload_successful{job="g",instance="fine"}': "1x200",
+    # Of a day, that is made anew long before its end.
+    'governor_tls_certificate_not_before_timestamp_seconds{job="g",instance="fine"}': "0x200",
+    'governor_tls_certificate_not_after_timestamp_seconds{job="g",instance="fine"}': "86400x200",
+    'governor_callers_refused_total{job="g",instance="fine",reason="unauthenticated"}': "4x200",
+    'governor_callers_refused_total{job="g",instance="fine",reason="client_limit"}': "0+9x200",
     **{
         f'governor_{metric}{{job="g",instance="fine",resource="jobs",kind="semaphore"}}': f"{value}x200"
         for metric, value in {
@@ -138,6 +144,54 @@ SCENARIOS: Final = (
         "a drain that does not end",
         {f"governor_daemon_draining{{{HERE}}}": "0x10 1x40"},
         {15: (), 17: (f"GovernorDaemonDrainsTooLong{{{HERE}}}",)},
+    ),
+    Scenario(
+        "a certificate of three months is left to end, and made anew",
+        {
+            f"governor_tls_certificate_not_before_timestamp_seconds{{{HERE}}}": "-6000000x60 3600x20",
+            f"governor_tls_certificate_not_after_timestamp_seconds{{{HERE}}}": "1210200x60 8000000x20",
+        },
+        # Two weeks before its end, after ten minutes, and a quarter of an hour.
+        {
+            10: (),
+            24: (),
+            27: (f"GovernorCertificateEndsSoon{{{HERE}}}",),
+            60: (f"GovernorCertificateEndsSoon{{{HERE}}}",),
+            62: (),
+        },
+    ),
+    Scenario(
+        "a certificate of an hour is not made anew",
+        {
+            f"governor_tls_certificate_not_before_timestamp_seconds{{{HERE}}}": "0x100",
+            f"governor_tls_certificate_not_after_timestamp_seconds{{{HERE}}}": "3600x100",
+        },
+        {
+            47: (),
+            # From the last fifth of its hour on, and a quarter of an hour would be too late.
+            59: (),
+            60: (),
+            62: (f"GovernorCertificateEnded{{{HERE}}}",),
+        },
+    ),
+    Scenario(
+        "a certificate is changed and its key is not",
+        {f"governor_tls_last_reload_successful{{{HERE}}}": "1x10 0x10 1x20"},
+        {14: (), 17: (f"GovernorCertificateReloadFailed{{{HERE}}}",), 22: ()},
+    ),
+    Scenario(
+        "a program goes on with a token that is gone, and somebody tries a door once",
+        {
+            f'governor_callers_refused_total{{{HERE},reason="unauthenticated"}}': "0x10 0+3x30 90x30",
+            'governor_callers_refused_total{job="g",instance="b",reason="unauthenticated"}': "0x10 1x60",
+            f'governor_callers_refused_total{{{HERE},reason="permission_denied"}}': "0+5x70",
+        },
+        {
+            10: (),
+            19: (),
+            25: (f'GovernorCallersUnknown{{{HERE},reason="unauthenticated"}}',),
+            60: (),
+        },
     ),
     Scenario(
         "all is lent and a line moves on",

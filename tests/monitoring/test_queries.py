@@ -14,8 +14,9 @@ from typing import Final
 
 import pytest
 
-from deploy.monitoring.together import Places, Together, TogetherError
+from deploy.monitoring.together import Places, Together, TogetherError, Veil
 from governor.metrics import families
+from tests.certificates import Authority
 from tests.monitoring.boards import (
     Json,
     annotations,
@@ -69,9 +70,18 @@ def _free_port() -> str:
 
 @pytest.fixture(scope="module")
 def prometheus(program: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    """It has seen a reload and a restart, and the load goes on."""
+    """It scrapes over TLS, has seen a reload and a restart, and the load goes on."""
     program("prometheus")
-    places = Places(tmp_path_factory.mktemp("monitoring"), _free_port(), _free_port(), _free_port(), _INTERVAL)
+    authority = Authority(tmp_path_factory.mktemp("certificates"))
+    pair = authority.certify("daemon", "127.0.0.1")
+    places = Places(
+        tmp_path_factory.mktemp("monitoring"),
+        _free_port(),
+        _free_port(),
+        _free_port(),
+        _INTERVAL,
+        Veil(pair.cert, pair.key, authority.cert),
+    )
     with Together(places) as together:
         found = Prometheus(together, places.prometheus)
         _until(lambda: found.shows("governor_build_info"), "the daemon is scraped")

@@ -183,10 +183,67 @@ async def test_the_longest_path(folder: Path) -> None:
 
 
 async def test_a_missing_folder(folder: Path) -> None:
-    """It says which."""
-    line = await refusal_of(second(UnixAddress(folder / "none" / "governor.sock")))
+    """Above the one that would be made: it says which."""
+    line = await refusal_of(second(UnixAddress(folder / "no" / "none" / "governor.sock")))
 
-    assert f"the folder {folder / 'none'} does not exist" in line
+    assert f"the folder {folder / 'no' / 'none'} does not exist" in line
+    assert names(folder) == []
+
+
+@pytest.mark.parametrize("umask", [0, 0o077])
+async def test_a_folder_is_made_for_its_owner_and_group(folder: Path, umask: int) -> None:
+    """Of the socket: others do not get as far as that. It stays, and so does the mode that somebody gives it."""
+    path = folder / "run" / "governor.sock"
+    before = os.umask(umask)
+    try:
+        server = await second(UnixAddress(path, group=os.getgid()))
+    finally:
+        os.umask(before)
+    made = path.parent.stat()
+    assert (stat.S_IMODE(made.st_mode), made.st_gid) == (0o750, os.getgid())
+    assert stat.S_IMODE(path.stat().st_mode) == 0o660
+    await server.stop(0)
+    path.parent.chmod(0o700)
+    again = await second(UnixAddress(path))
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    await again.stop(0)
+
+
+async def test_no_folder_is_left_that_could_not_be_given_away(folder: Path) -> None:
+    """Else it would be somebody else's at the next start."""
+    line = await refusal_of(second(UnixAddress(folder / "run" / "g.sock", group="no-such-group")))
+
+    assert "no-such-group" in line
+    assert names(folder) == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "told"),
+    [
+        (0o700, None),
+        (0o750, None),
+        (0o755, None),
+        (0o770, None),
+        (0o777, "every user of this machine may put a socket of his own in the place of unix:{path}, since"),
+        (0o757, "every user of this machine may put a socket of his own in the place of unix:{path}, since"),
+        (0o1777, "in the place of unix:{path}, while no daemon runs, since"),
+    ],
+)
+async def test_a_folder_that_others_may_write_to_is_warned_of(
+    folder: Path, caplog: pytest.LogCaptureFixture, mode: int, told: str | None
+) -> None:
+    """And served in all the same: what others may do with the socket itself is said by its own mode."""
+    (folder / "run").mkdir()
+    (folder / "run").chmod(mode)
+    path = folder / "run" / "g.sock"
+    server = await second(UnixAddress(path))
+    assert await serves(f"unix:{path}")
+    await server.stop(0)
+
+    warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert [told is not None and told.format(path=path) in warning for warning in warnings] == [True] * (
+        told is not None
+    )
 
 
 async def test_a_folder_that_is_none(folder: Path) -> None:

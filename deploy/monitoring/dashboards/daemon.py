@@ -4,6 +4,8 @@ from deploy.monitoring.dashboards.board import Board
 from deploy.monitoring.dashboards.panels import BAD_ABOVE_0, GOOD_IF_1, SHARE, WATCH_IF_1, Lines, Number, Query
 from deploy.monitoring.dashboards.quantiles import quantiles
 
+# In seconds: a day, and two weeks.
+_ENDS = ((None, "red"), (86_400, "orange"), (1_209_600, "green"))
 _LATE = ((None, "green"), (0.1, "red"))
 
 
@@ -18,7 +20,8 @@ def board() -> Board:
     made.row("Work", *_work())
     made.row("State", *_state())
     made.row("Process", *_process())
-    return made.row("Audit trail", *_audit())
+    made.row("Audit trail", *_audit())
+    return made.row("Access", *_access())
 
 
 def _now() -> tuple[Number, ...]:
@@ -140,6 +143,27 @@ def _audit() -> tuple[Lines, ...]:
             "wps",
             [Query("rate(governor_audit_write_errors_total{@}[$__rate_interval])", "{{instance}}")],
             colours=BAD_ABOVE_0,
+            width=12,
+        ),
+    )
+
+
+def _access() -> tuple[Lines, ...]:
+    return (
+        Lines(
+            "Callers who are refused",
+            "In a second, where the config has clients: nobody knows them, they may not, or not so much or so often.",
+            "ops",
+            [Query("sum by (reason) (rate(governor_callers_refused_total{@}[$__rate_interval]))", "{{reason}}")],
+            stacked=True,
+            width=12,
+        ),
+        Lines(
+            "Certificate ends in",
+            "For how much longer the one of tls:// addresses proves anything. A new one is shown without a restart.",
+            "s",
+            [Query("governor_tls_certificate_not_after_timestamp_seconds{@} - time()", "{{instance}}")],
+            colours=_ENDS,
             width=12,
         ),
     )

@@ -1,0 +1,84 @@
+"""Certificates for a test, good and bad: authorities, and what they certify."""
+
+import datetime as dt
+import ipaddress
+from pathlib import Path
+from typing import Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+_DAY: Final = dt.timedelta(days=1)
+# The first and the last that a certificate can say.
+LONG_AGO: Final = dt.datetime(1950, 1, 1, tzinfo=dt.UTC)
+LAST: Final = dt.datetime(9999, 12, 31, 23, 59, 59, tzinfo=dt.UTC)
+
+
+class Pair:
+    """A certificate and its key, as two files."""
+
+    def __init__(self, folder: Path, name: str, cert: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
+        self.cert, self.key = folder / f"{name}.crt", folder / f"{name}.key"
+        self.cert.write_bytes(cert.public_bytes(serialization.Encoding.PEM))
+        self.key.write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+            )
+        )
+
+    @property
+    def both(self) -> tuple[Path, Path]:
+        """As a client takes them."""
+        return self.cert, self.key
+
+
+class Authority:
+    """Whoever trusts its ``cert`` believes what it certifies."""
+
+    def __init__(self, folder: Path, name: str = "authority") -> None:
+        self._folder = folder
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        now = dt.datetime.now(dt.UTC)
+        made = _begun(self._name, self._name, self._key, now - _DAY, now + _DAY)
+        made = made.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        self.cert = Pair(folder, name, made.sign(self._key, hashes.SHA256()), self._key).cert
+
+    def certify(
+        self,
+        name: str,
+        *sans: str,
+        since: int = -1,
+        until: int = 1,
+        span: tuple[dt.datetime, dt.datetime] | None = None,
+    ) -> Pair:
+        """Somebody of these names: hosts, addresses or URIs. ``since`` and ``until``: days from now, or a ``span``."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        now = dt.datetime.now(dt.UTC)
+        made = _begun(subject, self._name, key, *(span or (now + since * _DAY, now + until * _DAY)))
+        made = made.add_extension(x509.SubjectAlternativeName([_san(san) for san in sans]), critical=False)
+        return Pair(self._folder, name, made.sign(self._key, hashes.SHA256()), key)
+
+
+def _begun(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    since: dt.datetime,
+    until: dt.datetime,
+) -> x509.CertificateBuilder:
+    made = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key.public_key())
+    made = made.serial_number(x509.random_serial_number())
+    return made.not_valid_before(since).not_valid_after(until)
+
+
+def _san(san: str) -> x509.GeneralName:
+    if "://" in san:
+        return x509.UniformResourceIdentifier(san)
+    try:
+        return x509.IPAddress(ipaddress.ip_address(san))
+    except ValueError:
+        return x509.DNSName(san)
