@@ -31,7 +31,7 @@ def _end(_number: int, _frame: object) -> NoReturn:
 
 
 def main(arguments: list[str]) -> int:
-    """Until somebody ends it, or one of them does not run any more."""
+    """Until somebody ends it, which exits with 0, or one of them does not run any more."""
     usual = Places(Path("build/monitoring"))
     parser = argparse.ArgumentParser(prog="python -m deploy.monitoring", description=__doc__)
     parser.add_argument("--folder", type=Path, default=usual.folder, help="where all of it is written")
@@ -54,7 +54,6 @@ def main(arguments: list[str]) -> int:
     except TogetherError as error:
         print(error, file=sys.stderr)
         return 1
-    return 0
 
 
 if __name__ == "__main__":
