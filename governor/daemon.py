@@ -151,7 +151,7 @@ class Daemon:
                 driver, self._journal, self._reloader, sessions=lambda: self._sessions, not_ready=self._not_ready
             )
             pages = governor.http.Pages(metrics, self._not_ready, sight)
-            http = await operators.show(stack, config, pages, guard, certificates)
+            http = await operators.show(stack, config, pages, guard, certificates, metrics.bound_reached)
             desk = operators.desk(
                 driver,
                 self._journal,
@@ -169,6 +169,8 @@ class Daemon:
                 restart_grace=_promised(config),
                 desk=desk,
                 guard=guard,
+                bounds=config.bounds,
+                reached=metrics.bound_reached,
                 certificates=certificates,
             )
             stack.push_async_callback(server.stop, _GRPC_GRACE_S)

@@ -10,6 +10,7 @@ import pytest
 from governor.access import Client, Verb
 from governor.address import TcpAddress, UnixAddress
 from governor.auditing import AuditEvents, Auditing, AuditPolicy
+from governor.bounds import Bounds
 from governor.config import DEFAULT, ConfigError, Problem, load, loads
 from governor.config.clients import asked_at
 from governor.config.pages import Http
@@ -59,6 +60,7 @@ def test_what_a_file_does_not_say_has_a_default() -> None:
     assert read.tracing is None
     assert read.clients is None
     assert read.watch
+    assert read.bounds == Bounds()
     assert read.max_client_series == 100
     assert read.resources == ()
     assert read.warnings == ()
