@@ -2,6 +2,7 @@
 
 import asyncio
 import tempfile
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from grpc import aio
 
 from governor.access import Client
 from governor.address import TcpAddress, UnixAddress
+from governor.bounds import Bound, Bounds
 from governor.core.engine import Engine
 from governor.core.kinds.pool import MemberSpec, PoolSpec
 from governor.core.kinds.rate_limit import RateLimitSpec, Window
@@ -80,6 +82,7 @@ class World:
     stub: "GovernorAsyncStub"
     channel: aio.Channel
     guard: Guard
+    reached: Counter[Bound] = field(default_factory=Counter)
     wires: list[Wire] = field(default_factory=list)
 
     async def wire(self) -> Wire:
@@ -136,10 +139,11 @@ async def world(
     restart_grace: Nanos = 0,
     desk: Callable[[Driver], Desk] | None = None,
     clients: Sequence[Client] | None = None,
+    bounds: Bounds | None = None,
 ) -> AsyncIterator[World]:
     """A daemon's inside with ``resources``, on a unix socket and on TCP; with a ``desk``, operators are served.
 
-    ``clients``: who may ask; None is everybody.
+    ``clients``: who may ask; None is everybody. ``bounds``: what they may take of it; None is as without a word of it.
     """
     clock = FakeClock()
     driver = Driver(Engine(), clock)
@@ -149,11 +153,21 @@ async def world(
     listen = (UnixAddress(path), TcpAddress("127.0.0.1", 0))
     made_desk = None if desk is None else desk(driver)
     guard = Guard(driver, clients)
-    server = await serve(driver, clock, listen, restart_grace=restart_grace, desk=made_desk, guard=guard)
+    reached = Counter[Bound]()
+    server = await serve(
+        driver,
+        clock,
+        listen,
+        restart_grace=restart_grace,
+        desk=made_desk,
+        guard=guard,
+        bounds=bounds or Bounds(),
+        reached=lambda bound: reached.update((bound,)),
+    )
     server.set_serving(True)
     try:
         async with aio.insecure_channel(f"unix:{path}") as channel:
-            made = World(clock, driver, server, path, GovernorStub(channel), channel, guard)
+            made = World(clock, driver, server, path, GovernorStub(channel), channel, guard, reached)
             try:
                 yield made
             finally:
