@@ -175,6 +175,7 @@ class Daemon:
             )
             stack.push_async_callback(server.stop, _GRPC_GRACE_S)
             self._sessions = server.sessions
+            chronicle.asker = server.sessions.asker
             stack.push_async_callback(chronicle.close, _GRPC_GRACE_S)
             # Whoever asks before this is refused with UNAVAILABLE: a start that fails has not used up a block of ids.
             driver.reserve_ids(await self._journal.reserve())

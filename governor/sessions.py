@@ -12,6 +12,7 @@ from governor.belongings import NAME, Belongings, Hello, Shared
 from governor.core.effects import Effect, Granted, LeaseEnded, Reconfigured
 from governor.core.types import Claim, LeaseId, Nanos
 from governor.driver import Driver
+from governor.entries import Asker
 from governor.pace import Pace
 from governor.session import Session
 
@@ -58,6 +59,12 @@ class Sessions:
         if session is None or not op.isdecimal() or session.ticket(int(op)) is None:
             return None
         return session
+
+    def asker(self, lease: LeaseId, client: str) -> Asker | None:
+        """The process whose session has asked for a lease of this client that is granted just now."""
+        instance, slash, _ = self._driver.request_id(lease).rpartition("/")
+        session = self._by_process.get((client, instance)) if slash else None
+        return None if session is None else Asker(session.name, session.pid, session.host)
 
     def expected(
         self, claims: Sequence[Claim], ahead: int, at_least: Nanos, *, waited: Nanos, now: Nanos

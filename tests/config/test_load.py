@@ -702,6 +702,17 @@ def test_pages_that_others_may_read_are_warned_of(http: str, warned: str | None)
     assert [f"{warned}:" in warning for warning in read.warnings] == ([True] if warned else [])
 
 
+def test_a_change_of_what_is_traced_is_said() -> None:
+    """It takes effect at the next start."""
+    files = ["{}", "tracing: on", "tracing: {endpoint: 'http://otel', ratio: 0.05, service_name: permits, timeout: 3s}"]
+    nothing, before, after = [config(file) for file in files]
+
+    assert [(each.before, each.after) for each in at_next_start(nothing, before)] == [("off", "on")]
+    assert [(each.before, each.after) for each in at_next_start(before, after)] == [
+        ("on", "http://otel:4317 ratio 0.05 service_name permits timeout 3s")
+    ]
+
+
 def test_a_change_of_who_reads_is_said() -> None:
     """It takes effect at the next start."""
     before, after = config("clients: {}"), config("clients: {}\nhttp: {address: 127.0.0.1:7412, clients: true}")
