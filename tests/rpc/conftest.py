@@ -12,7 +12,8 @@ import pytest
 from grpc import aio
 
 from governor.access import Client
-from governor.address import TcpAddress, UnixAddress
+from governor.address import Address, TcpAddress, UnixAddress
+from governor.certificates import Certificates
 from governor.core.engine import Engine
 from governor.core.kinds.pool import MemberSpec, PoolSpec
 from governor.core.kinds.rate_limit import RateLimitSpec, Window
@@ -136,20 +137,25 @@ async def world(
     restart_grace: Nanos = 0,
     desk: Callable[[Driver], Desk] | None = None,
     clients: Sequence[Client] | None = None,
+    certificates: Certificates | None = None,
 ) -> AsyncIterator[World]:
     """A daemon's inside with ``resources``, on a unix socket and on TCP; with a ``desk``, operators are served.
 
-    ``clients``: who may ask; None is everybody.
+    ``clients``: who may ask; None is everybody. ``certificates``: TLS is spoken at a third address.
     """
     clock = FakeClock()
     driver = Driver(Engine(), clock)
     driver.reserve_ids(LeaseId(10_000_000))
     driver.reconfigure(resources)
     path = folder / "governor.sock"
-    listen = (UnixAddress(path), TcpAddress("127.0.0.1", 0))
+    listen: tuple[Address, ...] = (UnixAddress(path), TcpAddress("127.0.0.1", 0))
+    if certificates is not None:
+        listen += (TcpAddress("127.0.0.1", 0, tls=True),)
     made_desk = None if desk is None else desk(driver)
     guard = Guard(driver, clients)
-    server = await serve(driver, clock, listen, restart_grace=restart_grace, desk=made_desk, guard=guard)
+    server = await serve(
+        driver, clock, listen, restart_grace=restart_grace, desk=made_desk, guard=guard, certificates=certificates
+    )
     server.set_serving(True)
     try:
         async with aio.insecure_channel(f"unix:{path}") as channel:
