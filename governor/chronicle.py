@@ -15,9 +15,9 @@ from typing import Final
 
 from governor.config import Reloaded
 from governor.core.effects import Effect
-from governor.core.types import UNSAID, Nanos, Said
+from governor.core.types import UNSAID, LeaseId, Nanos, Said
 from governor.driver import Driver
-from governor.entries import Entry, What, entries
+from governor.entries import Asker, Entry, What, entries
 
 __all__ = ["BUFFER", "Chronicle", "Entry", "Reader", "Wanted", "What"]
 
@@ -117,6 +117,8 @@ class Chronicle:
         self._readers: dict[Reader, Listener] = {}
         # Told of what operators do, and of nothing else.
         self.act_listeners: list[Callable[[Entry], None]] = []
+        # Which client process has asked for a lease, by the name of its client.
+        self.asker: Callable[[LeaseId, str], Asker | None] = lambda _lease, _client: None
         self._closed = False
         self._left: asyncio.Future[None] | None = None
 
@@ -191,7 +193,8 @@ class Chronicle:
 
     def _observe(self, effects: Sequence[Effect]) -> None:
         driver = self._driver
-        told = list(entries(effects, at=self._now(), now=driver.stepped_at, held=driver.held))
+        at, now = self._now(), driver.stepped_at
+        told = list(entries(effects, at=at, now=now, held=driver.held, asker=self.asker))
         if (said := driver.revoking) is not UNSAID:
             for entry in told:
                 if entry.what is What.REVOKED:  # whoever is granted what has come free is nobody's doing

@@ -151,7 +151,7 @@ class Daemon:
                 driver, self._journal, self._reloader, sessions=lambda: self._sessions, not_ready=self._not_ready
             )
             pages = governor.http.Pages(metrics, self._not_ready, sight)
-            http = await operators.show(stack, config, pages, guard, certificates)
+            http = await operators.show(stack, config, pages, guard, certificates, metrics.bound_reached)
             desk = operators.desk(
                 driver,
                 self._journal,
@@ -169,10 +169,13 @@ class Daemon:
                 restart_grace=_promised(config),
                 desk=desk,
                 guard=guard,
+                bounds=config.bounds,
+                reached=metrics.bound_reached,
                 certificates=certificates,
             )
             stack.push_async_callback(server.stop, _GRPC_GRACE_S)
             self._sessions = server.sessions
+            chronicle.asker = server.sessions.asker
             stack.push_async_callback(chronicle.close, _GRPC_GRACE_S)
             # Whoever asks before this is refused with UNAVAILABLE: a start that fails has not used up a block of ids.
             driver.reserve_ids(await self._journal.reserve())

@@ -7,9 +7,9 @@ import contextlib
 import resource
 from typing import Final
 
-# What stays free whatever connects to gRPC: for 64 connections over HTTP, for the 17 files of an idle daemon, and for
-# those that the fence, a reload or a connection about to be refused have open for a moment.
-RESERVED: Final = 100
+# What stays free whatever connects: for the 17 files of an idle daemon, and for those that the fence, a reload or a
+# connection about to be refused have open for a moment.
+RESERVED: Final = 36
 # Also with a limit that is as good as none: each connection costs memory, some 10 to 30 KiB.
 MAX_CONNECTIONS: Final = 10_000
 # Whatever the limit, somebody must be able to ask.
@@ -23,9 +23,9 @@ def raise_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def connections_each(listeners: int) -> int:
-    """How many connections each of so many listeners may have open at once."""
+def connections_each(listeners: int, http: int) -> int:
+    """How many connections each of so many listeners may have open at once, beside so many over HTTP."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return MAX_CONNECTIONS
-    return max(_FEWEST, min(MAX_CONNECTIONS, (soft - RESERVED) // listeners))
+    return max(_FEWEST, min(MAX_CONNECTIONS, (soft - RESERVED - http) // listeners))

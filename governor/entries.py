@@ -7,7 +7,7 @@ client or an attribute of a member, since those may be secrets.
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from governor.core.effects import (
     Abandoned,
@@ -87,14 +87,22 @@ _GRANTED: Final = What.GRANTED
 _RENEWED: Final = What.RENEWED
 
 
+class Asker(NamedTuple):
+    """The client process whose session has asked for a lease, as it says itself."""
+
+    session: str
+    pid: int
+    host: str
+
+
 # Not frozen, which triples the cost of making one: there are several for each call that is told of.
 @dataclass(slots=True)
 class Entry:
     """One thing that happened, ``at`` an instant of the wall clock, in nanoseconds of Unix time.
 
     ``claims``: of an ask, or the grants of a lease. ``lease`` is 0 where it is about none. ``remaining`` is until the
-    deadline. ``reason`` is of a refusal, or why somebody gave an order, in his own words. ``detail`` and ``actor``: the
-    rest in words, and who says he did it.
+    deadline. ``asker``: of a grant, if it was asked for on a session. ``reason`` is of a refusal, or why somebody gave
+    an order, in his own words. ``detail`` and ``actor``: the rest in words, and who says he did it.
     """
 
     at: Nanos
@@ -110,6 +118,7 @@ class Entry:
     detail: str = ""
     actor: str = ""
     missed: int = 0
+    asker: Asker | None = None
 
 
 class Act(Protocol):
@@ -123,16 +132,26 @@ class Act(Protocol):
 
 
 def entries(
-    effects: Sequence[Effect], *, at: Nanos, now: Nanos, held: Callable[[LeaseId], Held | None]
+    effects: Sequence[Effect],
+    *,
+    at: Nanos,
+    now: Nanos,
+    held: Callable[[LeaseId], Held | None],
+    asker: Callable[[LeaseId, str], Asker | None],
 ) -> Iterator[Entry]:
-    """What one step of the engine, made at ``now``, has to tell. ``held`` looks up a lease that lives after it."""
+    """What one step of the engine, made at ``now``, has to tell.
+
+    ``held`` looks up a lease that lives after it, ``asker`` who has asked for one, by the name of the client.
+    """
     for effect in effects:
         # Not a match: in Python 3.11 it costs more than twice as much.
         if isinstance(effect, Granted):
             # One that is repeated was told when it was made.
             if not effect.repeated:
                 left = None if effect.deadline is None else effect.deadline - now
-                yield _of_lease(at, _GRANTED, effect, waited=effect.waited, remaining=left)
+                granted = _of_lease(at, _GRANTED, effect, waited=effect.waited, remaining=left)
+                granted.asker = asker(effect.lease, effect.client)
+                yield granted
         elif isinstance(effect, LeaseEnded):
             yield _of_lease(at, _ENDS[effect.reason], effect, held=effect.held)
         elif isinstance(effect, LeaseExtended):

@@ -7,10 +7,12 @@ import os
 import socket
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 from governor import __version__
 from governor.address import TcpAddress
+from governor.bounds import Bound
 from governor.certificates import Certificates, Shown
 from governor.chronicle import Chronicle
 from governor.clock import LoopClock, unix_nanos
@@ -82,9 +84,17 @@ def certificates(config: Config, metrics: Metrics) -> Certificates | None:
 
 
 async def show(
-    stack: AsyncExitStack, config: Config, pages: Pages, guard: Guard, certificates: Certificates | None
+    stack: AsyncExitStack,
+    config: Config,
+    pages: Pages,
+    guard: Guard,
+    certificates: Certificates | None,
+    reached: Callable[[Bound], None],
 ) -> str:
-    """The pages, until ``stack`` ends: the URL of where they are, empty for nowhere. Raises BindError."""
+    """The pages, until ``stack`` ends: the URL of where they are, empty for nowhere. Raises BindError.
+
+    ``reached`` is told of each connection that is refused.
+    """
     at = config.http
     if at is None:
         return ""
@@ -92,7 +102,14 @@ async def show(
         # Sessions last, so nobody may shake hands for days while a certificate ends or is changed.
         pages.scraped = certificates.soon
     door = Door(guard.refusal_of_look) if at.clients else None
-    server = await serve(at.address, pages, door, certificates)
+    server = await serve(
+        at.address,
+        pages,
+        door,
+        certificates,
+        config.bounds.http_connections,
+        partial(reached, Bound.HTTP_CONNECTIONS),
+    )
     stack.push_async_callback(server.stop)
     if door is not None:
         guard.changed.append(server.ask_again)

@@ -23,7 +23,7 @@ class Seen:
         self.remembered, self.marks, self.fades = engine.remembered, engine.marks, engine.fades
         self.lease_ids, self.lease, self.covers = engine.lease_ids, engine.lease, engine.covers
         self.waiting, self.waiter = engine.waiting, engine.waiter
-        self.paused = engine.paused
+        self.paused, self.request_id = engine.paused, engine.request_id
         self.declared, self.compare = engine.declared, engine.compare
 
     def now(self) -> Nanos:

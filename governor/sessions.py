@@ -5,12 +5,14 @@ what one of them is told about anything but the end of its leases.
 """
 
 import secrets
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from governor.belongings import NAME, Belongings, Hello, Shared
 from governor.core.effects import Effect, Granted, LeaseEnded, Reconfigured
 from governor.core.types import Claim, LeaseId, Nanos
 from governor.driver import Driver
+from governor.entries import Asker
 from governor.pace import Pace
 from governor.session import Session
 
@@ -27,6 +29,8 @@ class Sessions:
         self.owners: dict[LeaseId, Belongings] = {}
         self._shared = Shared(driver, self._pace, self.owners, self._forget)
         self._by_name: dict[str, Session] = {}
+        # How many each client has, by its name.
+        self._of_client: Counter[str] = Counter()
         # The latest of each client process, by its client's name and its instance.
         self._by_process: dict[tuple[str, str], Session] = {}
         driver.observers.append(self._observe)
@@ -56,20 +60,34 @@ class Sessions:
             return None
         return session
 
+    def asker(self, lease: LeaseId, client: str) -> Asker | None:
+        """The process whose session has asked for a lease of this client that is granted just now."""
+        instance, slash, _ = self._driver.request_id(lease).rpartition("/")
+        session = self._by_process.get((client, instance)) if slash else None
+        return None if session is None else Asker(session.name, session.pid, session.host)
+
     def expected(
         self, claims: Sequence[Claim], ahead: int, at_least: Nanos, *, waited: Nanos, now: Nanos
     ) -> Nanos | None:
         """How long an ask in line is likely to take yet, as its session would be told; None when nothing is known."""
         return self._pace.expected(claims, ahead, at_least, waited=waited, now=now)
 
-    def of(self, hello: Hello) -> tuple[Session, bool]:
-        """The session of whoever said hello, which is to `begin` now; whether it is the one to be resumed."""
+    def known(self, hello: Hello) -> Session | None:
+        """The one that whoever said hello resumes."""
         known = self.find(hello.resume)
-        if known is not None and (known.client, known.instance) == (hello.client, hello.instance):
-            return known, True
+        same = known is not None and (known.client, known.instance) == (hello.client, hello.instance)
+        return known if same else None
+
+    def number_of(self, client: str) -> int:
+        """How many there are of one client."""
+        return self._of_client[client]
+
+    def begin(self, hello: Hello) -> Session:
+        """A new one, of whoever said hello, which is to `begin` now."""
         session = Session(self._shared, self._new_id(), hello)
+        self._of_client[session.client] += 1
         self._by_name[session.name] = self._by_process[session.client, session.instance] = session
-        return session, False
+        return session
 
     def _new_id(self) -> str:
         while True:
@@ -98,7 +116,10 @@ class Sessions:
                 self._reconfigured()
 
     def _forget(self, session: Belongings) -> None:
-        self._by_name.pop(session.name, None)
+        if self._by_name.pop(session.name, None) is not None:
+            self._of_client[session.client] -= 1
+            if not self._of_client[session.client]:
+                del self._of_client[session.client]
         process = (session.client, session.instance)
         if self._by_process.get(process) is session:
             del self._by_process[process]

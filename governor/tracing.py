@@ -3,6 +3,7 @@
 It knows the words. It must never know how a span is made: with tracing off, nothing of OpenTelemetry is loaded.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -18,6 +19,9 @@ SESSION: Final = "governor.v1.Governor/Session"
 _EXPORTER: Final = "OTEL_TRACES_EXPORTER"
 _DISABLED: Final = "OTEL_SDK_DISABLED"
 _PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+
+_TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+_MAX_TRACESTATE: Final = 512
 
 
 @dataclass(slots=True, frozen=True)
@@ -47,6 +51,14 @@ class Follower(Protocol):
     def refused(self, denial: Denial, claims: Sequence[Claim] = (), client: str = "") -> None:
         """It is not put to the driver at all, since it is refused before."""
         ...
+
+
+def of_environment(environ: Mapping[str, str]) -> tuple[str, str] | None:
+    """The trace parent and state that a command was started with, if it was started within a trace."""
+    parent, state = environ.get("TRACEPARENT", ""), environ.get("TRACESTATE", "")
+    if not _TRACEPARENT.fullmatch(parent):
+        return None
+    return parent, state if state.isascii() and state.isprintable() and len(state) <= _MAX_TRACESTATE else ""
 
 
 def by_environment(environ: Mapping[str, str]) -> Tracing | None:

@@ -1,12 +1,11 @@
 """`make monitoring`: a daemon, a sample load and Prometheus, until Ctrl-C."""
 
 import argparse
-import contextlib
 import signal
 import sys
 import time
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 from deploy.monitoring.together import Places, Together, TogetherError
 
@@ -16,12 +15,23 @@ Prometheus      http://{prometheus}/graph and http://{prometheus}/alerts
 dashboards      deploy/monitoring/README.md says how to have them in Grafana
 logs and state  {folder}
 
-Ctrl-C ends all of them.
+Ctrl-C ends all of them, as SIGTERM does.
 """
 
 
+# A terminal that is closed ends all of them, too: they are no children of it.
+_ENDS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def _end(_number: int, _frame: object) -> NoReturn:
+    """Once: an impatient second Ctrl-C must not leave running what the first one was about to end."""
+    for ends in _ENDS:
+        signal.signal(ends, signal.SIG_IGN)
+    sys.exit(0)
+
+
 def main(arguments: list[str]) -> int:
-    """Until somebody ends it, or one of them does not run any more."""
+    """Until somebody ends it, which exits with 0, or one of them does not run any more."""
     usual = Places(Path("build/monitoring"))
     parser = argparse.ArgumentParser(prog="python -m deploy.monitoring", description=__doc__)
     parser.add_argument("--folder", type=Path, default=usual.folder, help="where all of it is written")
@@ -32,9 +42,10 @@ def main(arguments: list[str]) -> int:
     )
     given = parser.parse_args(arguments)
     places = Places(given.folder.absolute(), given.grpc, given.http, given.prometheus, given.interval)
-    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
+    for ends in _ENDS:
+        signal.signal(ends, _end)
     try:
-        with contextlib.suppress(KeyboardInterrupt), Together(places) as together:
+        with Together(places) as together:
             where = {"http": places.http, "grpc": places.grpc, "prometheus": places.prometheus}
             print(_WHERE.format(folder=places.folder, **where), flush=True)
             while True:
@@ -43,7 +54,6 @@ def main(arguments: list[str]) -> int:
     except TogetherError as error:
         print(error, file=sys.stderr)
         return 1
-    return 0
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ def line(entry: Entry) -> bytes:
     if entry.lease:
         parts.append(f'"lease":{entry.lease}')
     if entry.client:
-        parts.append(f'"client":{_text(entry.client)}')
+        parts.append(_client(entry))
     if entry.resources:
         parts.append(f'"resources":[{",".join(map(_text, entry.resources))}]')
     if entry.claims:
@@ -48,6 +48,17 @@ def line(entry: Entry) -> bytes:
 def _text(text: str) -> str:
     """As JSON; of one that could act on a terminal nothing but ASCII, for such a file is looked at with `less`, too."""
     return encode_basestring(text) if text.isprintable() else encode_basestring_ascii(text)
+
+
+def _client(entry: Entry) -> str:
+    said = f'"client":{_text(entry.client)}'
+    if entry.asker is None:
+        return said
+    session, pid, host = entry.asker
+    said += f',"session":{_text(session)}'
+    if pid:
+        said += f',"pid":{pid}'
+    return f'{said},"host":{_text(host)}' if host else said
 
 
 def _claim(each: Claim | Grant) -> str:

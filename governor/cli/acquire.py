@@ -1,5 +1,6 @@
 """`governor acquire`: one ask, from the command line."""
 
+import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -121,12 +122,15 @@ def acquire(
 
 def _in_one_call(daemon: "Connection", request: "AcquireRequest", tell: "Callable[[Lease], None]") -> None:
     """Ask, wait in line without a word, and tell what was granted."""
+    from governor.tracing import of_environment
     from governor.v1.governor_pb2 import ReleaseRequest
     from governor.v1.governor_pb2_grpc import GovernorStub
 
+    within = of_environment(os.environ)
+    metadata = () if within is None else tuple(zip(("traceparent", "tracestate"), within, strict=True))
     stub = GovernorStub(daemon.channel)
     # No deadline of our own: the daemon knows when the wait is over, ours or the resource's max_wait.
-    lease = daemon.ask(stub.Acquire, request, patient=True).lease
+    lease = daemon.ask(stub.Acquire, request, patient=True, metadata=metadata).lease
     try:
         tell(lease)
     except (OSError, KeyboardInterrupt):

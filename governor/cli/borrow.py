@@ -4,11 +4,13 @@ It knows the errors of the library. It must never load gRPC, which a command tha
 """
 
 import logging
+import os
 from typing import TYPE_CHECKING
 
 from governor.address import VARIABLE
 from governor.cli.exits import BY_REASON, CommandError, Exit
 from governor.cli.options import Where
+from governor.tracing import of_environment
 from governor.wording import SECOND, printable, span
 
 if TYPE_CHECKING:
@@ -23,7 +25,11 @@ def client(where: Where, name: str, *, patient: bool = False) -> "Client":
     logger = logging.getLogger("governor.client")
     logger.addHandler(logging.NullHandler())
     logger.propagate = False
-    return Client(str(where.address), name=name, unavailable="wait" if patient else "raise")
+    made = Client(str(where.address), name=name, unavailable="wait" if patient else "raise")
+    # Whoever runs this within a trace finds its permits there; what a command is started with it hands on as it is.
+    if (within := of_environment(os.environ)) is not None:
+        made._settings.trace = within  # noqa: SLF001
+    return made
 
 
 def failure(error: "GovernorError") -> CommandError:

@@ -47,8 +47,9 @@ def until_empty(daemon: "Connection", name: str, timeout: int | None) -> "Resour
                 if held is None or not (held.leases or held.in_use):
                     return held
                 if not held.draining:
+                    word = "paused it instead" if held.paused else "resumed it"
                     still = f"{_left(held)} still held"
-                    raise CommandError(Exit.TRY_LATER, f"{printable(name)}: somebody has resumed it; {still}")
+                    raise CommandError(Exit.TRY_LATER, f"{printable(name)}: somebody has {word}; {still}")
             so_far = time.monotonic() - begun
             if timeout is not None and so_far >= timeout / SECOND:
                 still = "" if held is None else f"; {_left(held)} still held"

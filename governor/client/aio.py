@@ -35,7 +35,7 @@ class AsyncClient:
         4
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all are named by whoever needs one
         self,
         address: str | None = None,
         *,
@@ -46,9 +46,10 @@ class AsyncClient:
         token_file: File = None,
         ca: File = None,
         cert: Cert = None,
+        tracing: bool = True,
     ) -> None:
         credentials = Credentials(token, token_file, ca=ca, cert=cert)
-        self._settings = Settings(address, name, dict(labels or {}), unavailable, credentials)
+        self._settings = Settings(address, name, dict(labels or {}), unavailable, credentials, tracing=tracing)
 
     @property
     def address(self) -> str:
@@ -200,11 +201,16 @@ class Acquiring:
         loop = asyncio.get_running_loop()
         ask.waiter = waiter = loop.create_future()
         ask.loop = loop
+        asked = settings.follow(ask)
         link.submit_soon(loop, ask)
         try:
             answer = yield from waiter
+            if asked is not None and isinstance(answer, Held):
+                asked.granted(answer)
         except BaseException:
             link.give_up(ask)
+            if asked is not None:
+                asked.given_up()
             raise
         if isinstance(answer, Held):
             self._lease = lease = AsyncLease(link, answer)
@@ -213,8 +219,12 @@ class Acquiring:
             return lease
         if isinstance(answer, Unavailable) and ask.fail_open:
             settings.let_through(answer)
+            if asked is not None:
+                asked.let_through()
             self._lease = AsyncLease(link, None)
             return self._lease
+        if asked is not None:
+            asked.refused(answer)
         raise answer
 
     # Not coroutines, of which two would be made for each block: what is awaited is at hand.

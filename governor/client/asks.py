@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from governor.client.held import Held
+    from governor.client.tracing import Trace
 
 SECOND: Final = 1_000_000_000
 # How long an ask is given to get into line, also again after a connection broke.
@@ -87,6 +88,8 @@ class Ask:
     repeated: bool = False
     broke_at: int = 0
     given_up: bool = False
+    # What it follows from, if anything.
+    trace: "Trace | None" = None
     held: "Held | None" = None
     deadline: int | None = field(init=False)
 

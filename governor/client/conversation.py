@@ -61,8 +61,8 @@ class Conversation:
         self._grants = Grants()
         # Who welcomed us last, as far as it told.
         self.process: Process | None = None
-        # Whether there is a stream; whether its daemon has greeted us, and reads asks that are told together.
-        self._open = self._welcome = self._reads_alike = False
+        # Whether there is a stream; whether its daemon has greeted us, reads asks that are told together, and traces.
+        self._open = self._welcome = self._reads_alike = self._traces = False
         # Whether anything has come over this connection.
         self._mute = True
         self._sent = self._handled = 0
@@ -124,7 +124,7 @@ class Conversation:
     def connected(self, now: int) -> None:
         """A stream is open, and nothing was said on it yet."""
         self._open = self._mute = True
-        self._welcome = self._reads_alike = False
+        self._welcome = self._reads_alike = self._traces = False
         self._sent = self._handled = 0
         self._sent_at.clear()
         self._began_at = now
@@ -184,7 +184,8 @@ class Conversation:
             parts.append(pb.SessionRequest(hello=self._hello).SerializeToString())
         self._cancels.say(parts, self._sent)
         self.keeping.say(parts, self._sent, now)
-        self._unsaid.say(parts, self._sent, now, alike=self._reads_alike)
+        # What is in the first message comes before anybody says whether it is read.
+        self._unsaid.say(parts, self._sent, now, alike=self._reads_alike, traces=first or self._traces)
         if places:
             parts.append(pb.SessionRequest(places=places).SerializeToString())
         return b"".join(parts)
@@ -238,7 +239,7 @@ class Conversation:
             told = said.welcome.process if said.welcome.HasField("process") else None
             self.process = told and Process(told.boot, told.pid_namespace, told.pid, told.started)
             self._patience.trouble = ""
-            self._reads_alike = said.welcome.alike
+            self._reads_alike, self._traces = said.welcome.alike, said.welcome.traces
             self.keeping.welcomed(said.welcome)
         for granted in said.grants:
             self._granted(granted, now)

@@ -6,10 +6,13 @@ It knows what the daemon said of it and what has been heard since. It must never
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from governor.client.asks import Claims
 from governor.v1 import governor_pb2 as pb
+
+if TYPE_CHECKING:
+    from governor.client.spans import Hold
 
 # Whoever relies on a lease stops this share of its length before the daemon may lend it again, at most a second.
 _MARGIN_SHARE: Final = 10
@@ -68,6 +71,8 @@ class Held:
     reason: str = ""
     outcome: "pb.Outcome.ValueType" = pb.OUTCOME_UNSPECIFIED
     spared: bool = False
+    # Of a program that traces.
+    span: "Hold | None" = None
     # What to call when it is lost; whoever takes it out calls it.
     watchers: "list[Callable[[], None]] | None" = None
 
@@ -90,6 +95,8 @@ class Held:
     def lose(self, reason: str) -> None:
         """It is ours no more, and whoever holds it does not know yet."""
         self.reason = reason
+        if self.span is not None:
+            self.span.lost(reason)
         self.state = State.LOST  # only now, since others look at it
 
     def extend(self, since: int) -> None:

@@ -153,6 +153,14 @@ class Lease:
             if held.length is not None:
                 self._submit(held)
             held.state = _RELEASED
+        if held.span is not None:
+            self._end_span()
+
+    def _end_span(self) -> None:
+        """Of a program that traces: it is done with this. A forked child has nothing to say of it."""
+        held = self._held
+        if held is not None and held.span is not None and held.owner == self._link.pid:
+            held.span.end()
 
     def detach(self) -> int:
         """Have it outlive this block and this process: nobody keeps it alive, until somebody adopts it.
@@ -169,6 +177,8 @@ class Lease:
         if held is not None and held.state is State.HELD and held.owner == self._link.pid:
             self._link.submit(lambda talk: talk.keeping.detach(held))
             held.state = State.DETACHED
+            if held.span is not None:
+                held.span.end(detached=True)
         return self.id
 
     def _submit(self, held: Held) -> None:
@@ -205,7 +215,9 @@ class Lease:
             except BaseException:
                 self._give_back(_NOTHING_SAID)  # Ctrl-C came in between
                 raise
-        elif error is None:
+            return
+        self._end_span()
+        if error is None:
             self.check()
         else:
             error.add_note(f"lease {self.id} was lost meanwhile: {held.why}")
@@ -278,6 +290,7 @@ class AsyncLease(Lease):
             self._cancelled = False
             others = task.uncancel()
             if isinstance(error, asyncio.CancelledError) and not others:
+                self._end_span()
                 self.check()
 
     def _submit(self, held: Held) -> None:

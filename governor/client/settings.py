@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from governor import __version__
 from governor.client.address import find
@@ -16,6 +16,10 @@ from governor.client.asks import SECOND, Ask, Shape, bounded, claims_of, is_whol
 from governor.client.credentials import Credentials
 from governor.client.errors import GovernorError, UsageError
 from governor.client.link import Link
+from governor.client.tracing import Trace, asking
+
+if TYPE_CHECKING:
+    from governor.client.spans import Asking
 
 Unavail = Literal["raise", "wait", "allow"]
 
@@ -37,6 +41,8 @@ class Settings:
         labels: Mapping[str, str],
         unavailable: Unavail,
         credentials: Credentials | None = None,
+        *,
+        tracing: bool = True,
     ) -> None:
         if unavailable not in {"raise", "wait", "allow"}:
             raise UsageError(f'unavailable is "raise", "wait" or "allow", not {unavailable!r}')
@@ -47,6 +53,9 @@ class Settings:
         self._name = name
         self._labels = labels
         self.unavailable: Unavail = unavailable
+        self._tracing = tracing
+        # What asks follow from that have no span of their own: of a command that was started within a trace.
+        self.trace: Trace | None = None
         self._told_at = -_TOLD_EVERY
         self._shapes: dict[object, Shape] = {}
         self._link: Link | None = None
@@ -69,6 +78,7 @@ class Settings:
             "name": self._name,
             "labels": self._labels,
             "unavailable": self.unavailable,
+            "tracing": self._tracing,
             **self._credentials.arguments(),
         }
 
@@ -85,6 +95,12 @@ class Settings:
         ask = Ask(shape, None, time.monotonic_ns(), self.unavailable == "wait" and shape.wait != 0)
         ask.fail_open = self.unavailable == "allow"
         return ask
+
+    def follow(self, ask: Ask) -> "Asking | None":
+        """The span of an ask that begins now, where the program traces; the ask takes along what it follows from."""
+        asked = asking(ask.shape.claims) if self._tracing and not ask.adopt else None
+        ask.trace = self.trace if asked is None else asked.trace
+        return asked
 
     def _shape(
         self,

@@ -44,6 +44,8 @@ class Client:
             else GOVERNOR_CA names one, or those count that the system trusts.
         cert: The program's own certificate and its key, where the daemon asks for one: a file with both, or a pair of
             files; else GOVERNOR_CERT and GOVERNOR_KEY.
+        tracing: In a program that has set up a tracer provider of OpenTelemetry, each ask and each hold is a span, and
+            the daemon is told of the trace; False: not here.
 
     Example:
         >>> gov = Client("127.0.0.1:1")
@@ -53,7 +55,7 @@ class Client:
         governor.client.errors.Unavailable: no governor daemon at 127.0.0.1:1: Connection refused
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all are named by whoever needs one
         self,
         address: str | None = None,
         *,
@@ -64,9 +66,10 @@ class Client:
         token_file: File = None,
         ca: File = None,
         cert: Cert = None,
+        tracing: bool = True,
     ) -> None:
         credentials = Credentials(token, token_file, ca=ca, cert=cert)
-        self._settings = Settings(address, name, dict(labels or {}), unavailable, credentials)
+        self._settings = Settings(address, name, dict(labels or {}), unavailable, credentials, tracing=tracing)
 
     @property
     def address(self) -> str:
@@ -218,6 +221,7 @@ class Client:
         ask.settle = told.put
         if on_queued is not None:
             ask.on_queued = lambda ahead, expected: told.put((ahead, expected))
+        asked = self._settings.follow(ask)
         try:
             link.submit(ask)
             # The program's own code runs in the program's own thread, where it may take its time.
@@ -225,15 +229,23 @@ class Client:
                 if on_queued is not None:
                     on_queued(*answer)
             if isinstance(answer, Held):
+                if asked is not None:
+                    asked.granted(answer)
                 made = Lease(link, answer)
                 watch(made, on_loss)
                 return made
         except BaseException:
             link.give_up(ask)
+            if asked is not None:
+                asked.given_up()
             raise
         if isinstance(answer, Unavailable) and ask.fail_open:
             self._settings.let_through(answer)
+            if asked is not None:
+                asked.let_through()
             return Lease(link, None)
+        if asked is not None:
+            asked.refused(answer)
         raise answer
 
     def __enter__(self) -> Self:

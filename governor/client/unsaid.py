@@ -7,6 +7,7 @@ from collections import deque
 from typing import Final
 
 from governor.client.asks import SECOND, Ask, Shape
+from governor.client.tracing import Trace
 from governor.v1 import governor_pb2 as pb
 
 _MOST_SHAPES: Final = 256
@@ -22,6 +23,8 @@ _FEW_ASKS: Final = 32
 _SHARES: Final = 2
 # What an ask takes at most beside others that are alike.
 _OP_BYTES: Final = 10
+# What a trace takes at most that has no state: its parent, an op, and what is around them.
+_TRACE_BYTES: Final = 80
 # What a program does between asking and our thread's next turn is no wait.
 _AT_ONCE: Final = SECOND // 10
 
@@ -51,10 +54,10 @@ class Unsaid(deque[Ask]):
             self.popleft()
         return bool(self)
 
-    def say(self, parts: list[bytes], number: int, now: int, *, alike: bool) -> None:
+    def say(self, parts: list[bytes], number: int, now: int, *, alike: bool, traces: bool) -> None:
         """Add to the parts of this session's message ``number`` what belongs into it.
 
-        ``alike``: the daemon reads asks that are told together.
+        ``alike``: the daemon reads asks that are told together. ``traces``: it reads what they follow from.
         """
         size, said = sum([len(part) for part in parts]), 0
         # A hello brings all that is repeated: what a resumed session had and is not asked for with it is taken back.
@@ -64,6 +67,7 @@ class Unsaid(deque[Ask]):
         runs: list[tuple[_Template, list[int]]] = []
         last: Shape | None = None
         bytes_of_one, ops = 0, list[int]()
+        followed: dict[Trace, list[int]] = {}
         while self and size < _MOST_BYTES and said < most:
             ask = self.popleft()
             if ask.given_up:
@@ -71,6 +75,9 @@ class Unsaid(deque[Ask]):
             ask.message = number
             ask.sent_at = now
             said += 1
+            if traces and ask.trace is not None:
+                followed.setdefault(ask.trace, []).append(ask.op)
+                size += _TRACE_BYTES + len(ask.trace[1])
             if ask.adopt:
                 parts.append(
                     pb.SessionRequest(adopts=[pb.SessionAdopt(op=ask.op, lease_id=ask.adopt)]).SerializeToString()
@@ -93,6 +100,8 @@ class Unsaid(deque[Ask]):
         together = alike and 2 * len(runs) <= said
         for template, ops in runs:
             parts += [_together(template, ops)] if together else _one_by_one(template, ops)
+        if followed:
+            parts.append(_followed(followed))
 
     def _template(self, shape: Shape) -> _Template:
         """A message of one such ask alone, made once for all of its shape: making one costs more than changing it."""
@@ -106,6 +115,13 @@ class Unsaid(deque[Ask]):
             template = self._templates[shape] = _template_of(shape)
         self._last = shape, template
         return template
+
+
+def _followed(followed: dict[Trace, list[int]]) -> bytes:
+    traces = [
+        pb.TraceContext(ops=ops, traceparent=parent, tracestate=state) for (parent, state), ops in followed.items()
+    ]
+    return pb.SessionRequest(traces=traces).SerializeToString()
 
 
 def _template_of(shape: Shape) -> _Template:

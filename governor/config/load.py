@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from governor.access import Client
 from governor.address import Address, AddressError, TcpAddress, UnixAddress, check_socket_path
 from governor.auditing import Auditing
+from governor.bounds import Bounds
 from governor.config.accepts import OURS, REPORTED, Context, said
 from governor.config.document import MAX_BYTES, read
 from governor.config.models import DEFAULT_STATE, File
@@ -60,6 +61,7 @@ class Config:
     audit: Auditing | None
     tracing: Tracing | None
     watch: bool
+    bounds: Bounds
     max_client_series: int
     resources: tuple[ResourceSpec, ...]
     source: str
@@ -130,6 +132,7 @@ def parse(
         audit=None if file.audit is None else file.audit.auditing(),
         tracing=tracing,
         watch=file.watch,
+        bounds=file.bounds.bounds(),
         max_client_series=file.max_client_series,
         resources=resources,
         source=source,

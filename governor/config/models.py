@@ -13,6 +13,7 @@ from governor.address import Address
 from governor.config import clients, listeners
 from governor.config.accepts import Context
 from governor.config.audits import AUDIT_OR_OFF, Audit
+from governor.config.bounds import BoundsSection
 from governor.config.clients import Clients, ClientSection
 from governor.config.declared import SOME, Conflict, Declared, given, list_of, mapping_of
 from governor.config.encryption import TlsSection
@@ -189,6 +190,13 @@ class File(Declared):
             json_schema_extra={"default": True},
         ),
     ] = True
+    bounds: Annotated[
+        BoundsSection,
+        Field(
+            description="How much of the daemon itself its clients may take, beside what it lends them.",
+            examples=[{"sessions_per_client": 100, "streams": 1000}],
+        ),
+    ] = BoundsSection.model_construct()
     max_client_series: Annotated[
         int,
         whole(0, MAX_CLIENT_SERIES),

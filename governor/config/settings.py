@@ -11,6 +11,7 @@ from typing import Final
 from governor.access import Client
 from governor.address import DEFAULT_MODE, TcpAddress, UnixAddress
 from governor.auditing import Auditing
+from governor.bounds import Bounds
 from governor.config.change import SettingChange
 from governor.config.load import Config
 from governor.config.pages import Http
@@ -60,19 +61,36 @@ def _text(name: str, value: object) -> str:
             return _socket(value)
         case TcpAddress() | Http() | Tls() | Path() | StrEnum():
             return str(value)
+        case Auditing() | Tracing() | Client() | Bounds():
+            return _section(value)
+        case _:
+            raise AssertionError(f"{name}: nobody has said how to write this")
+
+
+def _section(value: Auditing | Tracing | Client | Bounds) -> str:
+    match value:
         case Auditing():
             return _audit(value)
         case Tracing():
             return _tracing(value)
         case Client():
             return _client(value)
-        case _:
-            raise AssertionError(f"{name}: nobody has said how to write this")
+        case Bounds():
+            return _bounds(value)
 
 
 def _audit(asked: Auditing) -> str:
     size = "unlimited" if asked.max_size is None else format_size(asked.max_size)
     return f"{asked.file} policy {asked.policy} events {asked.events} max_size {size} keep {asked.keep}"
+
+
+def _bounds(bounds: Bounds) -> str:
+    connections = "" if bounds.connections is None else f"connections {bounds.connections} "
+    return (
+        f"{connections}streams {bounds.streams} handshake {format_duration(bounds.handshake)} "
+        f"sessions {bounds.sessions} sessions_per_client {bounds.sessions_per_client} "
+        f"http_connections {bounds.http_connections}"
+    )
 
 
 def _tracing(asked: Tracing) -> str:

@@ -50,6 +50,11 @@ class Looks:
         lease = self._lending.leases.live(lease_id)
         return None if lease is None else lease.ask.event.client
 
+    def request_id(self, lease_id: LeaseId) -> str:
+        """Under which one a lease was asked for that lives, or has just been granted; empty: under none."""
+        lease = self._lending.leases.live(lease_id) or self._lending.leases.past(lease_id)
+        return "" if lease is None else lease.ask.event.request_id
+
     def held(self, lease_id: LeaseId) -> Held | None:
         """What a lease is, as of the last step; None when it does not live."""
         return restart.held(self._lending, lease_id)

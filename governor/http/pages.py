@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Final
+from weakref import WeakSet
 
 from governor.http.details import Details
 from governor.http.document import PAGE, PAGE_HEADERS
@@ -26,6 +27,10 @@ governor
 /-/events           what the page in the browser is told, as server-sent events
 /-/resources/NAME   who holds a resource and who waits for it, as JSON
 """
+# From so many pages of metrics on that are not read yet, new ones share what they say for so long: the numbers of
+# thousands of resources take milliseconds and megabytes, and a page that is not read is kept for 20 seconds.
+_PAGES_APART: Final = 4
+_CROWDED_SECONDS: Final = 2.0
 # How long until it is worth to ask for a place among those who watch once more.
 _FULL_AGAIN_S: Final = 5
 
@@ -40,7 +45,10 @@ class Pages:
         self._live, self._details = Live(sight), Details(sight)
         # Called at each scrape, for the sake of the next one.
         self.scraped: Callable[[], object] = lambda: None
+        # Those of this turn of the loop; the latest, for a crowd; and all that somebody has not read yet.
         self._facts: Facts | None = None
+        self._latest: Facts | None = None
+        self._alive: WeakSet[Facts] = WeakSet()
         self._by_path: dict[str, Callable[[str], Reply]] = {
             "/": _status_page,
             "/metrics": self._page,
@@ -76,16 +84,32 @@ class Pages:
         return Reply(HTTPStatus.OK, told, "application/json")
 
     def _page(self, accept: str) -> Reply:
-        if self._facts is None:
-            # Shared by all who ask in this turn of the loop: a crowd of scrapers must hold it up no longer than one.
-            self._facts = self._metrics.facts()
-            self.scraped()
-            asyncio.get_running_loop().call_soon(self._forget)
-        page = self._metrics.page(accept, self._facts)
+        page = self._metrics.page(accept, self._metrics_now())
         return Reply(HTTPStatus.OK, page.chunks, page.content_type, {"Vary": "Accept"})
+
+    def _metrics_now(self) -> Facts:
+        """What is true now; in a crowd of pages that are not read yet, what was true when the last was begun.
+
+        Those who ask in one turn of the loop share one in any case: they must hold it up no longer than one.
+        """
+        if self._facts is None:
+            if self._latest is not None:
+                return self._latest
+            loop = asyncio.get_running_loop()
+            self._facts = self._metrics.facts()
+            self._alive.add(self._facts)
+            self.scraped()
+            loop.call_soon(self._forget)
+            if len(self._alive) > _PAGES_APART:
+                self._latest = self._facts
+                loop.call_later(_CROWDED_SECONDS, self._rested)
+        return self._facts
 
     def _forget(self) -> None:
         self._facts = None
+
+    def _rested(self) -> None:
+        self._latest = None
 
     def _ready(self) -> Reply:
         why_not = self._not_ready()

@@ -13,7 +13,7 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Final
@@ -101,16 +101,23 @@ class HttpServer:
 
 
 async def serve(
-    address: TcpAddress, pages: Pages, door: Door | None = None, certificates: Certificates | None = None
+    address: TcpAddress,
+    pages: Pages,
+    door: Door | None = None,
+    certificates: Certificates | None = None,
+    most: int = MAX_CONNECTIONS,
+    full: Callable[[], None] = lambda: None,
 ) -> HttpServer:
     """Returns when ``address`` is bound and requests are answered; raises `BindError`.
 
     ``door``: where whoever reads is asked who he is. ``certificates``: where TLS is spoken.
+
+    ``most``: how many connections there may be; ``full`` is called whenever one is refused for that.
     """
     assert address.tls <= (certificates is not None), "there is no certificate for it"
     loop = asyncio.get_running_loop()
     handshakes = Handshakes(certificates) if address.tls and certificates is not None else None
-    connections = _Connections(pages, door, handshakes, only_local=address.is_loopback)
+    connections = _Connections(pages, door, handshakes, most, full, only_local=address.is_loopback)
     try:
         listener = await loop.create_server(
             connections.begin, address.host, address.port, reuse_address=True, reuse_port=False
@@ -196,7 +203,16 @@ class _Veiled(asyncio.Protocol):
 class _Connections(web.Server):
     """All connections, and the one handler of their requests."""
 
-    def __init__(self, pages: Pages, door: Door | None, handshakes: Handshakes | None, *, only_local: bool) -> None:
+    def __init__(
+        self,
+        pages: Pages,
+        door: Door | None,
+        handshakes: Handshakes | None,
+        most: int,
+        full: Callable[[], None],
+        *,
+        only_local: bool,
+    ) -> None:
         super().__init__(
             self._handle,
             logger=_log,
@@ -209,6 +225,8 @@ class _Connections(web.Server):
             auto_decompress=False,
         )
         self._pages = pages
+        self._most = most
+        self._full = full
         self._door = door
         self._handshakes = handshakes
         self._only_local = only_local
@@ -260,10 +278,11 @@ class _Connections(web.Server):
 
         Asked when a connection begins, not when it is accepted: many may be accepted before the first begins.
         """
-        if len(self.transports) < MAX_CONNECTIONS:
+        if len(self.transports) < self._most:
             return True
         handler = next(iter(self._idle), None)
         if handler is None:
+            self._full()
             return False
         del self._idle[handler]
         # Not `close`: that would wait for a client which has not read its last answer by now.

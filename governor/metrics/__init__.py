@@ -13,6 +13,7 @@ from itertools import chain
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, exposition
 from prometheus_client.openmetrics import exposition as openmetrics
 
+from governor.bounds import Bound
 from governor.clock import LoopClock
 from governor.core.effects import Effect
 from governor.core.snapshot import Snapshot
@@ -52,6 +53,7 @@ class Metrics:
         self._writable = True
         self._audit_dropped = self._audit_write_errors = 0
         self._callers_refused: Counter[str] = Counter()
+        self._bounds_reached: Counter[str] = Counter()
         self._certificate = CertificateFacts()
         self._spans_exported = 0
         self._spans_dropped: Counter[str] = Counter()
@@ -106,6 +108,10 @@ class Metrics:
         """A caller may not do what it wants, or is not known."""
         self._callers_refused[reason] += 1
 
+    def bound_reached(self, bound: Bound) -> None:
+        """A client was refused or cut off for taking too much of the daemon itself."""
+        self._bounds_reached[bound] += 1
+
     def certificate_read(self, span: tuple[float, float] | None) -> None:
         """From when and until when the certificate counts that is shown from now on, in seconds of Unix time.
 
@@ -150,6 +156,7 @@ class Metrics:
             self._audit_dropped,
             self._audit_write_errors,
             self._callers_refused.copy(),
+            self._bounds_reached.copy(),
             self._certificate,
             self._spans_exported,
             self._spans_dropped.copy(),

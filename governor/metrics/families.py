@@ -240,6 +240,13 @@ AUDIT_WRITE_ERRORS: Final = Family(
     (),
     "Failures to write the audit file, to begin a new one or to open it anew.",
 )
+BOUNDS_REACHED: Final = Family(
+    "governor_bounds_reached_total",
+    "counter",
+    ("bound",),
+    "How often a client was refused or cut off for taking more of the daemon itself than it may, by bound: sessions, "
+    "sessions_per_client, http_connections, or unread (answers that lie unread).",
+)
 CERTIFICATE_IN_ORDER: Final = Family(
     "governor_tls_last_reload_successful",
     "gauge",

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import AnyStr, Final, Generic, Protocol
 
+from governor.bounds import Bound
 from governor.core.effects import LeaseState
 from governor.core.snapshot import ResourceSnapshot, Snapshot
 from governor.core.types import SECOND, EndReason, Nanos, Reason, Standing
@@ -74,12 +75,13 @@ class DaemonFacts:
     audit_dropped: int
     audit_write_errors: int
     callers_refused: Mapping[str, int]
+    bounds_reached: Mapping[str, int]
     certificate: CertificateFacts
     spans_exported: int
     spans_dropped: Mapping[str, int]
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, weakref_slot=True, eq=False)
 class Facts:
     """Everything on one page, as it was at one instant."""
 
@@ -171,6 +173,7 @@ def _about_the_daemon(facts: Facts, pen: Pen[AnyStr]) -> Iterator[AnyStr]:
         yield from pen.family(family, [] if value is None else [(nothing, value)])
     tallies = facts.tallies
     yield from _by(pen, "reason", families.CALLERS_REFUSED, _CALLERS, [(nothing, daemon.callers_refused)])
+    yield from _by(pen, "bound", families.BOUNDS_REACHED, tuple(Bound), [(nothing, daemon.bounds_reached)])
     yield from _by(pen, "reason", families.SPANS_DROPPED, _SPANS, [(nothing, daemon.spans_dropped)])
     yield from _by(pen, "outcome", families.STRAY_ACQUIRES, _STRAYS, [(nothing, tallies.strays)])
     yield from _by(pen, "outcome", families.LEASE_RELEASES, _RELEASES, [(nothing, tallies.releases)])

@@ -1,8 +1,8 @@
 """Outbox: what one session has yet to be told, until its stream can take it.
 
 It knows that all of it leaves as one message, and how much may lie there unread. It must never know what the answers
-mean. One invariant: it holds no more than ``MAX_UNREAD``, however slowly its client reads; beyond that the client is
-given up, and nothing more is kept for it.
+mean. One invariant: it holds no more than ``MAX_UNREAD``, and no more than it has `Room` for, however slowly its client
+reads; beyond that the client is given up, and nothing more is kept for it.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from typing import Final
 from governor.core.effects import Granted, LeaseResult
 from governor.core.types import Denial, LeaseId, Nanos
 from governor.rpc.answers import Answers, terms
+from governor.rpc.room import ANYBODYS, Room
 from governor.v1 import governor_pb2 as pb
 
 # Answers that may lie unread; a long one counts for one more with each 256 bytes, so this is 4 MiB as well.
@@ -36,8 +37,12 @@ class Outbox:
         overflowed: Callable[[], None],
         superseded: Callable[[], None],
         alike: bool = False,
+        room: Room | None = None,
     ) -> None:
-        """``alike``: the client reads grants that are told together."""
+        """``alike``: the client reads grants that are told together. ``room``: that of all outboxes; None: its own."""
+        self._room = Room() if room is None else room
+        # How many answers may lie here as it is.
+        self._most = ANYBODYS
         self._answers = answers
         self._commit = commit
         self._overflowed = overflowed
@@ -126,6 +131,7 @@ class Outbox:
         self._entries, self._released = [], []
         self._leaving = b""
         self._unread = 0
+        self._leave_room()
         self._told = self._handled
         self._kept_alive = False
         self.close()
@@ -158,6 +164,8 @@ class Outbox:
             entries, released = [entry for _, entry in self._entries], self._released
             self._entries, self._released = [], []
             self._unread = 0
+            if self._most != ANYBODYS:
+                self._leave_room()
         else:
             entries, released = self._part()
         if released:
@@ -192,10 +200,31 @@ class Outbox:
 
     def _count(self, entries: int) -> None:
         self._unread += entries
-        if self._unread > MAX_UNREAD:
-            self.drop()
-            self._overflowed()
+        if self._unread > self._most:
+            self._want_room()
         self._wake()
+
+    def _want_room(self) -> None:
+        if self._unread <= MAX_UNREAD:
+            self._most = MAX_UNREAD
+            self._room.take(self, self.give_up)
+        else:
+            self.give_up()
+
+    def _leave_room(self) -> None:
+        self._most = ANYBODYS
+        self._room.leave(self)
+
+    @property
+    def unread(self) -> int:
+        """How many answers lie here."""
+        return self._unread
+
+    def give_up(self) -> None:
+        """Its client does not read."""
+        self.drop()
+        self._room.given_up()
+        self._overflowed()
 
     def _wake(self) -> None:
         wanted = self._wanted

@@ -6,13 +6,14 @@ wants to drain has drained before.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, assert_never
 
 from governor.address import Address, TcpAddress, UnixAddress
+from governor.bounds import Bound, Bounds
 from governor.certificates import Certificates
 from governor.clock import Clock
-from governor.core.types import Nanos
+from governor.core.types import MILLISECOND, Nanos
 from governor.descriptors import connections_each
 from governor.driver import Driver
 from governor.lock import BindError
@@ -22,8 +23,9 @@ from governor.rpc.bind import UnixSocket, bind_tcp
 from governor.rpc.certificates import credentials
 from governor.rpc.companions import Health, Reflection
 from governor.rpc.guard import Guard
+from governor.rpc.listing import Listing
 from governor.rpc.servicer import SERVICE, GovernorServicer
-from governor.rpc.session import MESSAGE_BYTES, SessionService
+from governor.rpc.session import MESSAGE_BYTES, NO_MORE, SessionService
 from governor.sessions import Sessions
 
 # Every option that is not grpc's default, and why. There is no maximum_concurrent_rpcs on purpose: under it, asks
@@ -34,11 +36,6 @@ OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     # The largest legal ask has 64 claims with names and keys, and labels: 40 KiB. Answers have no bound of ours: a
     # long list of resources is the operator's own doing.
     ("grpc.max_receive_message_length", MESSAGE_BYTES),
-    # Of one connection. A blocked Acquire is a stream, and a Release on the same connection needs one more, so this
-    # is above what all lines of a sane config hold (max_waiters each). It also bounds what one hostile client can pile
-    # up: gRPC counts calls that were reset and are still in its queues, so this many are what it can have before others
-    # in line, and at 20 to 40 KB each, what it can have in memory.
-    ("grpc.max_concurrent_streams", 4_000),
     # Calls that have arrived and that Python has not yet picked up. By default grpc refuses some at random from 1,000
     # on, as CANCELLED and without details, which a burst of asks reaches in milliseconds; our own lines say line_full.
     ("grpc.server.max_pending_requests", 65_536),
@@ -53,9 +50,22 @@ OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     # A blocked Acquire carries no data. By default, clients that ping meanwhile more than once in five minutes are
     # sent away with too_many_pings.
     ("grpc.http2.min_ping_interval_without_data_ms", 500),
-    # Whoever connects and then says nothing.
-    ("grpc.server_handshake_timeout_ms", 10_000),
 )
+
+
+def _options(bounds: Bounds, connections: int) -> tuple[tuple[str, int], ...]:
+    """Those, and what the config says of how much of a server clients may take."""
+    return (
+        *OPTIONS,
+        ("grpc.max_allowed_incoming_connections", min(connections, bounds.connections or connections)),
+        # Of one connection. A blocked Acquire is a stream, and a Release on the same connection needs one more, so this
+        # is above what all lines of a sane config hold (max_waiters each). It also bounds what one hostile client can
+        # pile up: gRPC counts calls that were reset and are still in its queues, so this many are what it can have
+        # before others in line, and at 20 to 40 KB each, what it can have in memory.
+        ("grpc.max_concurrent_streams", bounds.streams),
+        # Whoever connects and then says nothing.
+        ("grpc.server_handshake_timeout_ms", max(1, bounds.handshake // MILLISECOND)),
+    )
 
 
 class _Place:
@@ -64,19 +74,19 @@ class _Place:
     def __init__(
         self,
         listen: Sequence[Address],
-        connections: int,
+        options: tuple[tuple[str, int], ...],
         certificates: Certificates | None,
         health: Health,
         services: tuple[str, ...],
     ) -> None:
-        """``connections``: how many at each address. ``services``: those that it lists."""
+        """``services``: those that it lists."""
         self._certificates = certificates
         self.health = health
         self.addresses: tuple[Address, ...] = ()
         self._listen = listen
         self._reflection = Reflection(services)
         self._sockets: list[UnixSocket] = []
-        self._server = Server((*OPTIONS, ("grpc.max_allowed_incoming_connections", connections)))
+        self._server = Server(options)
         self.add(health.handlers(), *self._reflection.handlers())
 
     def add(self, *answered: Methods) -> None:
@@ -166,7 +176,7 @@ class GrpcServer:
             place.withdraw()
 
 
-async def serve(
+async def serve(  # noqa: PLR0913 - all that a server is made of comes together here
     driver: Driver,
     clock: Clock,
     listen: Sequence[Address],
@@ -174,6 +184,8 @@ async def serve(
     restart_grace: Nanos = 0,
     desk: Desk | None = None,
     guard: Guard | None = None,
+    bounds: Bounds = NO_MORE,
+    reached: Callable[[Bound], None] = lambda _bound: None,
     certificates: Certificates | None = None,
 ) -> GrpcServer:
     """Binds all of ``listen``, or none and raises `BindError`; when it returns, clients can call.
@@ -181,26 +193,31 @@ async def serve(
     ``restart_grace``: what sessions are promised should this process die; 0 is nothing. ``desk``: for operators; with
     None they are not served. ``guard``: asked before every call; None lets everybody through. ``certificates``: for the
     addresses where TLS is spoken.
+
+    ``bounds``: how much of it clients may take; ``reached`` is told whenever one is refused or cut off for that.
     """
     _quieten()
     guard = guard or Guard(driver)
-    sessions = SessionService(driver, guard, restart_grace)
-    governor = GovernorServicer(driver, clock, sessions, guard, None if desk is None else desk.config)
+    sessions = SessionService(driver, guard, restart_grace, bounds, reached)
+    listing = Listing(driver, clock, guard, None if desk is None else desk.config, reached)
+    governor = GovernorServicer(driver, clock, sessions, guard, listing)
     if desk is None:
-        main = _Place(listen, _connections_each(listen), certificates, Health((SERVICE,)), (SERVICE,))
+        options = _options(bounds, _connections_each(listen, bounds))
+        main = _Place(listen, options, certificates, Health((SERVICE,)), (SERVICE,))
         main.add(governor.handlers())
         await _open(main)
         return GrpcServer([main], sessions, None)
     where = desk.where
     admin = AdminService(driver, clock, sessions, desk, guard)
-    shared, connections = where == Where(), _connections_each((*listen, *where.own))
+    shared = where == Where()
+    options = _options(bounds, _connections_each((*listen, *where.own), bounds))
     steady = (ADMIN,) if shared else ()
-    main = _Place(listen, connections, certificates, Health((SERVICE,), steady), (SERVICE, *steady))
+    main = _Place(listen, options, certificates, Health((SERVICE,), steady), (SERVICE, *steady))
     main.add(governor.handlers(), admin.handlers(unix_only if shared else nobody))
     places = [main]
     # Before anybody can ask where they are.
     if where.own:
-        apart = _Place(where.own, connections, certificates, Health((), (ADMIN,)), (ADMIN,))
+        apart = _Place(where.own, options, certificates, Health((), (ADMIN,)), (ADMIN,))
         apart.add(admin.handlers(anybody))
         try:
             await _open(apart)
@@ -234,9 +251,10 @@ async def _open(place: _Place) -> None:
         raise
 
 
-def _connections_each(listen: Sequence[Address]) -> int:
+def _connections_each(listen: Sequence[Address], bounds: Bounds) -> int:
     """What gRPC counts for each listener on its own; a host such as localhost may stand for two."""
-    return connections_each(sum(2 if isinstance(address, TcpAddress) else 1 for address in listen))
+    listeners = sum(2 if isinstance(address, TcpAddress) else 1 for address in listen)
+    return connections_each(listeners, bounds.http_connections)
 
 
 class _Noise(logging.Filter):

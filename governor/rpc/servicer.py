@@ -6,26 +6,23 @@ a permit is decided.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
-from functools import partial
 from typing import Final
 
 from google.protobuf.message import DecodeError
 
-from governor.access import Client, Verb
+from governor.access import Verb
 from governor.clock import Clock
-from governor.config import ConfigState
 from governor.core.effects import Denied, Granted, LeaseResult, Queued
-from governor.core.snapshot import Snapshot
 from governor.core.types import SECOND, Claim, Denial, LeaseId, Nanos, Reason, TicketId
 from governor.driver import Driver
 from governor.rpc import status, translate
 from governor.rpc.arrivals import Methods, methods_of
 from governor.rpc.asks import Asks
-from governor.rpc.calls import Answer, Context, Method, unary
+from governor.rpc.calls import Answer, Context, Method, Tellings, unary
 from governor.rpc.delivery import Delivery
 from governor.rpc.gathering import Gathering
 from governor.rpc.guard import Caller, Guard
+from governor.rpc.listing import Listing
 from governor.rpc.reading import Reading
 from governor.rpc.replies import Replies
 from governor.rpc.session import SessionService
@@ -53,12 +50,11 @@ class GovernorServicer:
         clock: Clock,
         sessions: SessionService,
         guard: Guard,
-        config: Callable[[], ConfigState] | None = None,
+        listing: Listing,
     ) -> None:
-        """``config``: which one is in force, if that is to be told."""
         self._guard = guard
         self._sessions = sessions
-        self._config = config
+        self._listing = listing
         self._driver = driver
         self._clock = clock
         self._delivery = Delivery(driver.abandon)
@@ -72,11 +68,11 @@ class GovernorServicer:
             "Acquire": self._acquire,
             "Release": self._release,
             "Renew": self._renew,
-            "ListResources": self._list_resources,
         }
         reading = Reading()
         handlers = {name: unary(name, method, reading) for name, method in methods.items()}
-        return methods_of(SERVICE, handlers | {"Session": self._sessions.handler()})
+        lists = Tellings(reading).handler("ListResources", self._listing.tell, cut=False)
+        return methods_of(SERVICE, handlers | {"ListResources": lists, "Session": self._sessions.handler()})
 
     def _acquire(self, raw: bytes, context: Context) -> Answer | Awaitable[Answer]:
         if self._driver.follower is not None:
@@ -232,22 +228,6 @@ class GovernorServicer:
         recorded = self._gathering.commit()
         return reply if isinstance(recorded, bool) else _after(recorded, reply)
 
-    def _list_resources(self, raw: bytes, context: Context) -> Answer:
-        seen = self._driver.snapshot
-        if self._guard.policy is not None:
-            caller = self._guard.caller(context)
-            denial = caller if isinstance(caller, Denial) else self._guard.refusal(caller, Verb.READ)
-            if denial is not None:
-                return status.refusal(denial)
-            assert isinstance(caller, Caller), "nobody in particular is let through"
-            seen = partial(_seen_by, caller.client, seen)
-        try:
-            pb.ListResourcesRequest.FromString(raw)
-        except DecodeError:
-            return status.refusal(translate.undecodable(pb.ListResourcesRequest))
-        config = None if self._config is None else translate.config_state(self._config())
-        return translate.resources(seen(), self._clock.now(), config).SerializeToString()
-
 
 def _but_for(
     foreign: Mapping[LeaseId, LeaseResult],
@@ -260,12 +240,6 @@ def _but_for(
     own = tuple(lease for lease in leases if lease not in foreign)
     done = iter(do(own) if own else ())
     return tuple(foreign[lease] if lease in foreign else next(done) for lease in leases)
-
-
-def _seen_by(client: Client, look: Callable[[], Snapshot]) -> Snapshot:
-    """What there is of its resources."""
-    seen = look()
-    return replace(seen, resources=tuple(each for each in seen.resources if client.covers(each.name)))
 
 
 async def _after(recorded: Awaitable[bool], reply: bytes) -> Answer:

@@ -7,7 +7,9 @@ owed.
 import asyncio
 import logging
 import secrets
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import grpc
@@ -16,12 +18,14 @@ from grpc import aio
 
 from governor import __version__, process
 from governor.access import Verb
+from governor.bounds import Bound, Bounds
 from governor.core.types import SECOND, Denial, Nanos
 from governor.driver import Driver
 from governor.rpc import outbox, requests, status, translate
 from governor.rpc.answers import USUAL_GRACE, Answers
 from governor.rpc.guard import Caller, Context, Guard
 from governor.rpc.reading import Reading
+from governor.rpc.room import Room
 from governor.rpc.stream import STOPPING, UNDECODABLE, Stream
 from governor.session import MAX_WAITING, Session
 from governor.sessions import Sessions
@@ -31,6 +35,7 @@ from governor.v1 import governor_pb2 as pb
 MESSAGE_BYTES: Final = 256 * 1024
 # How often a session without short leases should speak.
 KEEP_ALIVE: Final[Nanos] = 10 * SECOND
+NO_MORE: Final = Bounds()
 
 _LOG = logging.getLogger(__name__)
 
@@ -38,8 +43,21 @@ _LOG = logging.getLogger(__name__)
 class SessionService:
     """The session streams of one server. ``start``: another with each start of the daemon."""
 
-    def __init__(self, driver: Driver, guard: Guard, restart_grace: Nanos = 0) -> None:
-        """``restart_grace``: what clients are promised should the daemon die; 0 is nothing."""
+    def __init__(
+        self,
+        driver: Driver,
+        guard: Guard,
+        restart_grace: Nanos = 0,
+        bounds: Bounds = NO_MORE,
+        reached: Callable[[Bound], None] = lambda _bound: None,
+    ) -> None:
+        """``restart_grace``: what clients are promised should the daemon die; 0 is nothing.
+
+        ``reached`` is told of each client that is refused or cut off for more than it may take, and of what.
+        """
+        self._bounds = bounds
+        self._reached = reached
+        self._room = Room(partial(reached, Bound.UNREAD))
         self._driver = driver
         self._guard = guard
         guard.changed.append(self._clients_changed)
@@ -125,9 +143,19 @@ class SessionService:
             return status.refusal(hello)
         if caller is not None:
             hello = replace(hello, client=caller.client.name)
-        session, resumed = self.sessions.of(hello)
+        known = self.sessions.known(hello)
+        if known is None and (full := self._full(hello.client)) is not None:
+            return full
+        session, resumed = known or self.sessions.begin(hello), known is not None
         stream = Stream(
-            session, self._asks, self._answers, self._driver, self._guard, caller, alike=request.hello.alike
+            session,
+            self._asks,
+            self._answers,
+            self._driver,
+            self._guard,
+            caller,
+            alike=request.hello.alike,
+            room=self._room,
         )
         stream.outbox.say(self._welcome(session, resumed=resumed))
         try:
@@ -135,6 +163,18 @@ class SessionService:
         except DecodeError:
             return UNDECODABLE
         return stream
+
+    def _full(self, client: str) -> status.Refusal | None:
+        """Why there can be no new session of a client."""
+        bounds = self._bounds
+        if self.sessions.number_of(client) >= bounds.sessions_per_client:
+            bound, most, what = Bound.SESSIONS_PER_CLIENT, bounds.sessions_per_client, "sessions of this client are"
+        elif len(self.sessions) >= bounds.sessions:
+            bound, most, what = Bound.SESSIONS, bounds.sessions, "sessions are"
+        else:
+            return None
+        self._reached(bound)
+        return status.hindered(status.Hindrance.BUSY, most=most, what=f"{what} there")
 
     def _welcome(self, session: Session, *, resumed: bool) -> pb.SessionResponse:
         welcome = pb.Welcome(

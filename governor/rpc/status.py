@@ -166,7 +166,7 @@ _DRAINED: Final = (
     "an operator lets nobody in any more; try again {when}, or ask for it to be resumed",
 )
 _NOT_YOURS: Final = "what it held is no longer yours: acquire again"
-_UNWRITABLE: Final = "its state cannot be written, so it grants nothing; see its log"
+_UNWRITABLE: Final = "its state or its audit file cannot be written, so it grants nothing; see its log"
 _IDS_LATER: Final = (
     "starting, or waiting for its disk: it may grant nothing before the ids of leases are on record; wait"
 )

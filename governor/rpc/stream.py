@@ -26,6 +26,7 @@ from governor.rpc.answers import Answers
 from governor.rpc.fields import OUTCOMES, Malformed, Terms
 from governor.rpc.guard import Caller, Context, Guard
 from governor.rpc.outbox import Outbox
+from governor.rpc.room import Room
 from governor.rpc.traces import NO_TRACE, Trace, traces_of
 from governor.session import Session
 from governor.tracing import SESSION
@@ -72,8 +73,12 @@ class Stream:
         caller: Caller | None,
         *,
         alike: bool,
+        room: Room,
     ) -> None:
-        """``caller``: whose it is, if anybody was asked. ``alike``: its client reads grants that are told together."""
+        """``caller``: whose it is, if anybody was asked. ``alike``: its client reads grants that are told together.
+
+        ``room``: for all that lies unread.
+        """
         self._guard = guard
         self._caller = caller
         self._follower = driver.follower
@@ -91,6 +96,7 @@ class Stream:
             overflowed=lambda: self.end(_SLOW),
             superseded=lambda: self.end(_SUPERSEDED),
             alike=alike,
+            room=room,
         )
 
     def begin(self, hello: Hello, request: pb.SessionRequest) -> None:

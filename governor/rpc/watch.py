@@ -121,6 +121,8 @@ def event(entry: Entry) -> pb.Event:
         actor=entry.actor,
         missed=entry.missed,
     )
+    if entry.asker is not None:
+        made.session, made.pid, made.host = entry.asker
     for each in entry.claims:
         claim = made.claims.add()
         claim.resource, claim.permits, claim.key = each.resource, each.permits, each.key

@@ -218,6 +218,7 @@ class Daemon:
         self._server = server = await governor.rpc.serve(
             driver, self._clock, (TcpAddress("127.0.0.1", 0),), desk=desk(driver, chronicle, self._config)
         )
+        chronicle.asker = server.sessions.asker
         try:
             server.set_serving(True)
             self._address, self._admin_address = str(server.addresses[0]), str(server.admin[0])

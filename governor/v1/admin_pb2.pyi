@@ -1417,6 +1417,9 @@ class Event(_message.Message):
     DETAIL_FIELD_NUMBER: _builtins.int
     ACTOR_FIELD_NUMBER: _builtins.int
     MISSED_FIELD_NUMBER: _builtins.int
+    SESSION_FIELD_NUMBER: _builtins.int
+    PID_FIELD_NUMBER: _builtins.int
+    HOST_FIELD_NUMBER: _builtins.int
     what: _builtins.str
     """queued, granted, refused, given_up; released, expired, revoked,
     disconnected, orphaned, renewed, refunded; reloaded, reload_refused, paused,
@@ -1437,6 +1440,10 @@ class Event(_message.Message):
     """Who says he did it; also of each lease that he revoked."""
     missed: _builtins.int
     """How many events this reader has missed before this one."""
+    session: _builtins.str
+    """Of a grant: which client process has asked for it on its session, as it says."""
+    pid: _builtins.int
+    host: _builtins.str
     @_builtins.property
     def at(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
@@ -1469,10 +1476,13 @@ class Event(_message.Message):
         detail: _builtins.str = ...,
         actor: _builtins.str = ...,
         missed: _builtins.int = ...,
+        session: _builtins.str = ...,
+        pid: _builtins.int = ...,
+        host: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "held", b"held", "remaining", b"remaining", "waited", b"waited"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "at", b"at", "claims", b"claims", "client", b"client", "detail", b"detail", "held", b"held", "lease_id", b"lease_id", "missed", b"missed", "reason", b"reason", "remaining", b"remaining", "resources", b"resources", "waited", b"waited", "what", b"what"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "at", b"at", "claims", b"claims", "client", b"client", "detail", b"detail", "held", b"held", "host", b"host", "lease_id", b"lease_id", "missed", b"missed", "pid", b"pid", "reason", b"reason", "remaining", b"remaining", "resources", b"resources", "session", b"session", "waited", b"waited", "what", b"what"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from governor.audit.line import line
 from governor.core.types import MILLISECOND, SECOND, Claim, Grant, Member
-from governor.entries import Entry, What
+from governor.entries import Asker, Entry, What
 
 AT = 1_700_000_000 * SECOND + 1_500
 
@@ -21,6 +21,15 @@ def test_a_lease() -> None:
         b'"resources":["workers","db"],"claims":[{"resource":"workers","permits":1,"members":["w1"]},'
         b'{"resource":"db","permits":2}],"waited_seconds":0.0,"remaining_seconds":30.0}\n'
     )
+
+
+def test_a_grant_that_was_asked_for_on_a_session() -> None:
+    """By which process of the client."""
+    entry = Entry(AT, What.GRANTED, ("db",), "web", 7, asker=Asker("3f9c02aa", 4711, 'a"b'))
+    said = json.loads(line(entry))
+    assert (said["session"], said["pid"], said["host"]) == ("3f9c02aa", 4711, 'a"b')
+    entry.asker = Asker("3f9c02aa", 0, "")
+    assert json.loads(line(entry)).keys() == said.keys() - {"pid", "host"}
 
 
 def test_an_act() -> None:

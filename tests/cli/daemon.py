@@ -1,5 +1,6 @@
 """The daemon as a process of its own, for tests that speak with a real one."""
 
+import os
 import signal
 import subprocess
 import threading
@@ -8,12 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 import grpc
 
 from governor.v1 import governor_pb2 as pb
 from governor.v1.governor_pb2_grpc import GovernorStub
 from tests.cli.process import BOUND, COMMAND, ROOT
+from tests.e2e.nursery import NURSERY, Process
 
 YAML = """\
 listen: [unix:{folder}/g.sock, 127.0.0.1:0]
@@ -39,11 +42,12 @@ rate_limits:
 
 @dataclass(slots=True)
 class Daemon:
-    """A daemon in the background, and what it has said."""
+    """A daemon in the background, what it will say, and what it has said."""
 
-    process: subprocess.Popen[str]
+    process: Process
     config: Path
     address: str
+    log: TextIO
     said: list[str]
 
     def stop(self, number: signal.Signals) -> None:
@@ -56,22 +60,20 @@ def serving(folder: Path) -> Iterator[Daemon]:
     """`governor serve`, from the moment it listens."""
     config = folder / "governor.yaml"
     config.write_text(YAML.format(folder=folder))
-    with subprocess.Popen(
-        [*COMMAND, "serve", "--config", str(config), "--log-format", "text"],
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    ) as process:
-        daemon = Daemon(process, config, f"unix:{folder}/g.sock", [])
-        assert process.stderr is not None
+    told, tells = os.pipe()
+    process = NURSERY.begin([*COMMAND, "serve", "--config", str(config), "--log-format", "text"], tells)
+    os.close(tells)
+    with os.fdopen(told, encoding="utf-8") as log:
+        daemon = Daemon(process, config, f"unix:{folder}/g.sock", log, [])
         try:
-            for line in process.stderr:
+            for line in log:
                 daemon.said.append(line)
                 if "listening on 127.0.0.1:" in line:
                     break
             yield daemon
         finally:
             process.kill()
+            process.wait(BOUND)
 
 
 def serve(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.e2e.nursery import NURSERY
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMMAND = (sys.executable, "-m", "governor.cli")
 # For everything that is waited for; what is right takes far less.
@@ -38,6 +40,11 @@ def ended(*arguments: str, stdout: int = subprocess.PIPE, **environment: str) ->
         cwd=ROOT,
         env={**_inherited(), **environment},
     )
+
+
+def forked(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The same, where it is not about how the command begins: what it needs is loaded already."""
+    return NURSERY.run([*COMMAND, *arguments], BOUND, environ={**_inherited(), **environment})
 
 
 def _inherited() -> dict[str, str]:

@@ -15,7 +15,7 @@ import pytest
 
 from tests.cli.conftest import Run, lease_of
 from tests.cli.daemon import Daemon, resources, stands_in_line, until_free
-from tests.cli.process import BOUND, COMMAND, ROOT, ended
+from tests.cli.process import BOUND, COMMAND, ROOT, forked
 
 TOLD: Final = (sys.executable, "-S", str(ROOT / "tests" / "cli" / "told.py"))
 
@@ -80,7 +80,7 @@ def test_it_holds_while_the_command_runs_and_gives_back(daemon: Daemon) -> None:
 @pytest.mark.parametrize("code", [0, 1, 7, 255])
 def test_the_exit_code_is_the_commands(daemon: Daemon, code: int) -> None:
     """Whatever it is, and without a word."""
-    run = ended("run", "thumbnails", "--", "sh", "-c", f"exit {code}")
+    run = forked("run", "thumbnails", "--", "sh", "-c", f"exit {code}")
 
     assert (run.returncode, run.stdout, run.stderr) == (code, "", "")
 
@@ -88,7 +88,7 @@ def test_the_exit_code_is_the_commands(daemon: Daemon, code: int) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL, signal.SIGUSR1, signal.SIGSEGV])
 def test_it_dies_of_what_its_command_died_of(daemon: Daemon, number: signal.Signals) -> None:
     """As shells see it, who give up a loop over Ctrl-C alone and call it 128+n; the permits are back."""
-    run = ended("run", "thumbnails", "--", "sh", "-c", f"kill -{number.value} $$")
+    run = forked("run", "thumbnails", "--", "sh", "-c", f"kill -{number.value} $$")
 
     assert (run.returncode, run.stdout, run.stderr) == (-number, "", "")
     until_free(daemon.address, "thumbnails")
@@ -97,8 +97,8 @@ def test_it_dies_of_what_its_command_died_of(daemon: Daemon, number: signal.Sign
 def test_the_command_learns_what_it_was_lent(daemon: Daemon) -> None:
     """The fence, and the pool members with what the operator wrote beside them."""
     told = "import json, os; print(json.dumps({k: v for k, v in os.environ.items() if k.startswith('GOVERNOR_')}))"
-    run = ended("run", "orders-db=2", "thumbnails", "--", sys.executable, "-c", told)
-    plain = ended("run", "thumbnails", "--", sys.executable, "-c", told, GOVERNOR_MEMBERS="of somebody else")
+    run = forked("run", "orders-db=2", "thumbnails", "--", sys.executable, "-c", told)
+    plain = forked("run", "thumbnails", "--", sys.executable, "-c", told, GOVERNOR_MEMBERS="of somebody else")
     first, second = json.loads(run.stdout), json.loads(plain.stdout)
 
     assert 0 < int(first["GOVERNOR_LEASE_ID"]) < int(second["GOVERNOR_LEASE_ID"])
@@ -113,7 +113,7 @@ def test_the_command_finds_signals_as_they_were(daemon: Daemon) -> None:
     """Nothing is blocked or ignored that was not so before governor."""
     look = ["sed", "-n", r"s/^Sig\(Blk\|Ign\):\t//p", "/proc/self/status"]
     before = [int(word, 16) for word in subprocess.check_output(look, text=True).split()]
-    found = [int(word, 16) for word in ended("run", "thumbnails", "--", *look).stdout.split()]
+    found = [int(word, 16) for word in forked("run", "thumbnails", "--", *look).stdout.split()]
     # Signals 32 and 33 are the C library's own, which sets them as it likes; 34 is the one that governor ignores, as
     # other tests in this process may have left it.
     its_own = 0b111 << 31
@@ -123,7 +123,7 @@ def test_the_command_finds_signals_as_they_were(daemon: Daemon) -> None:
 
 def test_what_is_spent_needs_no_lease(own: Daemon) -> None:
     """A rate limit only decides when the command begins."""
-    run = ended("run", "payments-api", "--", "sh", "-c", "echo begun")
+    run = forked("run", "payments-api", "--", "sh", "-c", "echo begun")
 
     assert (run.returncode, run.stdout, run.stderr) == (0, "begun\n", "")
 
@@ -146,7 +146,7 @@ def test_a_script_without_an_interpreter_is_read_by_sh(daemon: Daemon, tmp_path:
     script = tmp_path / "job"
     script.write_text("echo $1\nexit 5\n")
     script.chmod(0o755)
-    run = ended("run", "thumbnails", "--", str(script), "word")
+    run = forked("run", "thumbnails", "--", str(script), "word")
 
     assert (run.returncode, run.stdout, run.stderr) == (5, "word\n", "")
 
@@ -170,7 +170,7 @@ def test_a_command_that_is_stopped_goes_on_when_it_is_told_to(daemon: Daemon) ->
     with governed("thumbnails", "--lease", "1s", "--", *TOLD) as process:
         lease_in(process)
         process.send_signal(signal.SIGTSTP)
-        assert ended("acquire", "thumbnails=2", "--wait", "1500ms").returncode == 124
+        assert forked("acquire", "thumbnails=2", "--wait", "1500ms").returncode == 124
         process.send_signal(signal.SIGCONT)
         assert line_of(process) == "told SIGCONT"
         process.terminate()
@@ -277,8 +277,8 @@ def test_what_cannot_be_run_does_not_wait(daemon: Daemon, run: Run, tmp_path: Pa
     held = lease_of(run, "thumbnails=2")
     text = tmp_path / "text"
     text.write_text("no program")
-    missing, unfit = ended("run", "thumbnails", "--", "no-such-command"), ended("run", "thumbnails", "--", str(text))
-    nowhere = ended("run", "thumbnails", "--", str(tmp_path / "none"))
+    missing, unfit = forked("run", "thumbnails", "--", "no-such-command"), forked("run", "thumbnails", "--", str(text))
+    nowhere = forked("run", "thumbnails", "--", str(tmp_path / "none"))
 
     assert (missing.returncode, missing.stderr) == (127, "governor: no-such-command: no such command\n")
     assert (unfit.returncode, unfit.stderr) == (126, f"governor: {text}: Permission denied\n")
@@ -304,10 +304,10 @@ def test_what_cannot_be_run_any_more_gives_back(daemon: Daemon, run: Run, tmp_pa
 def test_a_refusal_is_one_line_and_the_exit_code_of_acquire(daemon: Daemon, run: Run) -> None:
     """Not now, too late, never; in the daemon's words, and with a guess at what was meant."""
     held = lease_of(run, "thumbnails=2")
-    at_once = ended("run", "thumbnails", "--wait", "0", "--", "true")
-    too_late = ended("run", "thumbnails", "--wait", "50ms", "--", "true")
-    never = ended("run", "thumbnails=9", "--", "true")
-    unknown = ended("run", "thumbnals", "--", "true")
+    at_once = forked("run", "thumbnails", "--wait", "0", "--", "true")
+    too_late = forked("run", "thumbnails", "--wait", "50ms", "--", "true")
+    never = forked("run", "thumbnails=9", "--", "true")
+    unknown = forked("run", "thumbnals", "--", "true")
     assert run("release", str(held)).exit == 0
 
     assert [each.returncode for each in (at_once, too_late, never, unknown)] == [75, 124, 2, 2]
@@ -318,7 +318,7 @@ def test_a_refusal_is_one_line_and_the_exit_code_of_acquire(daemon: Daemon, run:
 
 def test_programs_get_a_refusal_as_json(daemon: Daemon, run: Run) -> None:
     """As from every command, with `-o json` before its name."""
-    refused = ended("-o", "json", "run", "thumbnails=9", "--", "true")
+    refused = forked("-o", "json", "run", "thumbnails=9", "--", "true")
     error = json.loads(refused.stderr)["error"]
 
     assert (refused.returncode, error["code"], error["reason"]) == (2, 2, "ABOVE_CAPACITY")
@@ -326,7 +326,7 @@ def test_programs_get_a_refusal_as_json(daemon: Daemon, run: Run) -> None:
 
 def test_nobody_there_is_said_as_by_every_command(tmp_path: Path) -> None:
     """With what to look at."""
-    run = ended("run", "thumbnails", "--address", f"unix:{tmp_path}/none.sock", "--", "true")
+    run = forked("run", "thumbnails", "--address", f"unix:{tmp_path}/none.sock", "--", "true")
 
     assert run.returncode == 3
     assert f"unix:{tmp_path}/none.sock (from --address): No such file or directory. Is it running" in run.stderr

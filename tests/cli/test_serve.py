@@ -6,8 +6,11 @@ import select
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,7 @@ from governor.cli import connection
 from tests.cli.conftest import Run, lease_of
 from tests.cli.daemon import Daemon, once_in_line, serve
 from tests.cli.process import BOUND, COMMAND, ROOT, running
+from tests.e2e.nursery import NURSERY
 from tests.rpc.wire import Wire
 
 
@@ -79,10 +83,7 @@ def test_a_second_signal_ends_it_at_once(run: Run, own: Daemon) -> None:
     """Whatever is still held."""
     lease_of(run, "thumbnails=2")
     own.stop(signal.SIGTERM)
-    assert own.process.stderr is not None
-    for line in own.process.stderr:
-        if "draining" in line:
-            break
+    assert any("draining" in line for line in own.log)
     own.stop(signal.SIGTERM)
 
     assert own.process.wait(BOUND) == 0
@@ -138,20 +139,40 @@ def test_the_start_names_kinds_as_the_yaml_does(shared: Daemon) -> None:
     assert "8 resources (1 pool, 1 rate_limit, 6 semaphores)" in "".join(shared.said)
 
 
-def imports_begun(process: subprocess.Popen[str]) -> None:
-    """Returns when `serve` has begun to load the daemon: it has opened a library that only the daemon needs."""
-    end = time.monotonic() + BOUND
-    while "/_yaml." not in Path(f"/proc/{process.pid}/maps").read_text():
-        assert time.monotonic() < end
-        assert process.poll() is None
+# `governor`, which stops when it is about to load a part that only the daemon needs, until its standard input ends.
+LOADS = """
+import sys
+class Gate:
+    def find_spec(self, name, path, target=None):
+        if name == "governor.journal":
+            print("loading", flush=True)
+            sys.stdin.read()
+sys.meta_path.insert(0, Gate())
+from governor.cli.main import main
+sys.exit(main())
+"""
+
+
+@contextmanager
+def loading(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """`governor serve`, which is at the gate."""
+    (folder / "g.yaml").write_text("{listen: [127.0.0.1:0], http: off}\n")
+    pipe = subprocess.PIPE
+    arguments = ("serve", "--config", str(folder / "g.yaml"), "--state", str(folder / "state"))
+    command = [sys.executable, "-c", LOADS, *arguments]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=ROOT) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "loading\n"
+            yield process
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 def test_a_stop_before_it_is_ready_is_quiet(tmp_path: Path, number: signal.Signals, code: int) -> None:
     """While it still loads: an ending of its own, and not a word."""
-    (tmp_path / "g.yaml").write_text("{listen: [127.0.0.1:0], http: off}\n")
-    with running("serve", "--config", str(tmp_path / "g.yaml"), "--state", str(tmp_path / "state")) as process:
-        imports_begun(process)
+    with loading(tmp_path) as process:
         process.send_signal(number)
         _, said = process.communicate(timeout=BOUND)
 
@@ -161,10 +182,11 @@ def test_a_stop_before_it_is_ready_is_quiet(tmp_path: Path, number: signal.Signa
 
 def test_a_reload_before_it_is_ready_does_not_end_it(tmp_path: Path) -> None:
     """Sent again and again until it serves; then it ends as ever."""
-    (tmp_path / "g.yaml").write_text("{listen: [127.0.0.1:0], http: off}\n")
-    with running("serve", "--config", str(tmp_path / "g.yaml"), "--state", str(tmp_path / "state")) as process:
+    with loading(tmp_path) as process:
+        process.send_signal(signal.SIGHUP)
+        assert process.stdin is not None
+        process.stdin.close()
         assert process.stderr is not None
-        imports_begun(process)
         end = time.monotonic() + BOUND
         while not select.select([process.stderr], [], [], 0.001)[0]:
             assert time.monotonic() < end
@@ -172,7 +194,8 @@ def test_a_reload_before_it_is_ready_does_not_end_it(tmp_path: Path) -> None:
         # The last of them it may have heard, and read its config anew.
         started = any("listening on" in line for line in process.stderr)
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=BOUND)
+        said = process.stderr.read()
+        process.wait(BOUND)
 
     assert started
     assert process.returncode == 0
@@ -224,6 +247,22 @@ def test_a_relative_state_folder_is_logged_as_an_absolute_one(tmp_path: Path) ->
     assert first.endswith(f"state in {tmp_path}/state\n")
 
 
+def first_line(
+    folder: Path, *arguments: str, environ: Mapping[str, str] | None = None, at_terminal: bool = False
+) -> str:
+    """What a daemon says first."""
+    (folder / "g.yaml").write_text("{listen: [127.0.0.1:0], http: off}\n")
+    told, tells = pty.openpty() if at_terminal else os.pipe()
+    command = [*COMMAND, "serve", "--config", str(folder / "g.yaml"), "--state", str(folder / "state"), *arguments]
+    process = NURSERY.begin(command, tells, environ={**os.environ, **(environ or {})})
+    os.close(tells)
+    with os.fdopen(told, encoding="utf-8") as seen:
+        first = seen.readline()
+        process.kill()
+        process.wait(BOUND)
+    return first
+
+
 @pytest.mark.parametrize(
     ("arguments", "environ", "json"),
     [
@@ -240,35 +279,12 @@ def test_the_log_is_json_unless_somebody_looks_or_says_so(
     json: bool,  # noqa: FBT001
 ) -> None:
     """Standard error is a pipe here."""
-    (tmp_path / "g.yaml").write_text("{listen: [127.0.0.1:0], http: off}\n")
-    with subprocess.Popen(
-        [*COMMAND, "serve", "--config", "g.yaml", "--state", "state", *arguments],
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environ},
-    ) as process:
-        assert process.stderr is not None
-        first = process.stderr.readline()
-        process.kill()
-    assert first.startswith("{") is json
+    assert first_line(tmp_path, *arguments, environ=environ).startswith("{") is json
 
 
 def test_at_a_terminal_the_log_is_text(tmp_path: Path) -> None:
     """Without being asked for."""
-    (tmp_path / "g.yaml").write_text("{listen: [127.0.0.1:0], http: off}\n")
-    terminal, end = pty.openpty()
-    with subprocess.Popen(
-        [*COMMAND, "serve", "--config", "g.yaml", "--state", "state"],
-        stderr=end,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    ) as process:
-        os.close(end)
-        with os.fdopen(terminal, encoding="utf-8", closefd=True) as seen:
-            first = seen.readline()
-            process.kill()
-    assert " INFO    governor " in first
+    assert " INFO    governor " in first_line(tmp_path, at_terminal=True)
 
 
 def test_a_log_format_that_there_is_not_is_refused(run: Run) -> None:

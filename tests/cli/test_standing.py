@@ -92,14 +92,16 @@ def test_a_drain_that_takes_too_long_is_given_up(run: Run, draining: Fake) -> No
     assert ended.err == "governor: orders-db: not drained within 50ms; 2 leases still held\n"
 
 
-def test_a_drain_that_somebody_ends_is_not_waited_for(run: Run, draining: Fake) -> None:
+@pytest.mark.parametrize(("paused", "word"), [(False, "resumed it"), (True, "paused it instead")])
+def test_a_drain_that_somebody_ends_is_not_waited_for(run: Run, draining: Fake, paused: bool, word: str) -> None:  # noqa: FBT001
     """It would wait for ever."""
-    thread = meanwhile(draining, lambda: setattr(draining.script.resources[0], "draining", False))
+    other = Resource(name="orders-db", in_use=2, leases=2, paused=paused)
+    thread = meanwhile(draining, lambda: draining.script.resources.__setitem__(0, other))
     ended = run("drain", "orders-db", "--wait", "--address", draining.address)
     thread.join()
 
     assert ended.exit == 75
-    assert ended.err == "governor: orders-db: somebody has resumed it; 2 leases still held\n"
+    assert ended.err == f"governor: orders-db: somebody has {word}; 2 leases still held\n"
 
 
 def test_a_daemon_that_stays_away_ends_the_wait(run: Run, draining: Fake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,17 @@ def eventful(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> Fake:
         pb.WatchResponse(events=[event("watching")]),
         pb.WatchResponse(
             events=[
-                event("granted", client="web", lease_id=17, claims=claims, waited=length(1.25), remaining=length(30)),
+                event(
+                    "granted",
+                    client="web",
+                    session="3f9c02aa",
+                    pid=7,
+                    host="h",
+                    lease_id=17,
+                    claims=claims,
+                    waited=length(1.25),
+                    remaining=length(30),
+                ),
                 event("refused", client="web", claims=claims, reason="line_full"),
                 event("revoked", client="web", lease_id=17, claims=claims, held=length(61), actor="root@db7"),
                 event("paused", resources=["orders-db"], actor="\x1b[31mred", reason="db_1 is\nslow"),
@@ -74,6 +84,9 @@ def test_json_is_an_object_on_each_line(run: Run, eventful: Fake) -> None:
         "what": "granted",
         "resources": [],
         "client": "web",
+        "session": "3f9c02aa",
+        "pid": 7,
+        "host": "h",
         "lease": 17,
         "claims": [{"resource": "orders-db", "key": "", "permits": 2}],
         "reason": None,

@@ -45,6 +45,14 @@ FULL: dict[str, Json] = {
     "audit": {"file": "audit.jsonl", "policy": "block", "events": "all", "max_size": "1GiB", "keep": 3},
     "tracing": {"endpoint": "http://otel:4317", "ratio": 0.5, "service_name": "permits", "timeout": "3s"},
     "watch": False,
+    "bounds": {
+        "connections": 100,
+        "streams": 100,
+        "handshake": "5s",
+        "sessions": 100,
+        "sessions_per_client": 10,
+        "http_connections": 10,
+    },
     "max_client_series": 10,
     "defaults": {"lease": "1m", "max_lease": "1h", "on_disconnect": "2s", "max_wait": "30s", "max_waiters": 10},
     "semaphores": {

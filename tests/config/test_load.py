@@ -10,6 +10,7 @@ import pytest
 from governor.access import Client, Verb
 from governor.address import TcpAddress, UnixAddress
 from governor.auditing import AuditEvents, Auditing, AuditPolicy
+from governor.bounds import Bounds
 from governor.config import DEFAULT, ConfigError, Problem, load, loads
 from governor.config.clients import asked_at
 from governor.config.pages import Http
@@ -59,6 +60,7 @@ def test_what_a_file_does_not_say_has_a_default() -> None:
     assert read.tracing is None
     assert read.clients is None
     assert read.watch
+    assert read.bounds == Bounds()
     assert read.max_client_series == 100
     assert read.resources == ()
     assert read.warnings == ()
@@ -698,6 +700,17 @@ def test_pages_that_others_may_read_are_warned_of(http: str, warned: str | None)
     read = config(f"http: {http}\nlisten: ['tls://127.0.0.1:1']\ntls: {{cert: a, key: b}}\nclients: {{}}")
 
     assert [f"{warned}:" in warning for warning in read.warnings] == ([True] if warned else [])
+
+
+def test_a_change_of_what_is_traced_is_said() -> None:
+    """It takes effect at the next start."""
+    files = ["{}", "tracing: on", "tracing: {endpoint: 'http://otel', ratio: 0.05, service_name: permits, timeout: 3s}"]
+    nothing, before, after = [config(file) for file in files]
+
+    assert [(each.before, each.after) for each in at_next_start(nothing, before)] == [("off", "on")]
+    assert [(each.before, each.after) for each in at_next_start(before, after)] == [
+        ("on", "http://otel:4317 ratio 0.05 service_name permits timeout 3s")
+    ]
 
 
 def test_a_change_of_who_reads_is_said() -> None:

@@ -54,8 +54,8 @@ def test_every_example_passes(path: Path) -> None:
         "clients: {}\nhttp: {address: '0.0.0.0:7412', clients: true, insecure: true}",
         f"clients: {{a: {{tokens: [sha256:{'0' * 64}], verbs: [admin], resources: ['*']}}}}",
         "clients: {a: {tokens: ['${HASH}'], max_permits: 1, max_waiters: 0, max_lease: 5m, max_rate: 10/s}}",
-        "http: off\nstate: ~/x\ndrain_timeout: 0",
         "http: off\nstate: ~/x\ndrain_timeout: 0\nmax_client_series: 0",
+        "bounds: {connections: 1, streams: 10, handshake: 1ms, sessions: 100000}",
         "http: 'off'",
         "durability: power\nrestart_grace: 0\non_store_error: continue",
         "audit: off",
@@ -147,6 +147,8 @@ def test_what_is_legal_passes(text: str) -> None:
         ("tracing: {ratio: 2}", "$.tracing"),
         ("tracing: {endpoint: 'http://otel/v1/traces'}", "$.tracing"),
         ("max_client_series: unlimited", "$.max_client_series"),
+        ("bounds: {streams: 9}", "$.bounds.streams"),
+        ("bounds: {sessions: unlimited}", "$.bounds.sessions"),
     ],
 )
 def test_a_typical_mistake_is_underlined(text: str, where: str) -> None:

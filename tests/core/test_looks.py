@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from governor.core.events import Acquire, Quarantine, SetOverride
+from governor.core.events import Acquire, Quarantine, SetOverride, SetStanding
 from governor.core.kinds.pool import MemberSpec
 from governor.core.kinds.rate_limit import RateLimitSpec
 from governor.core.kinds.semaphore import SemaphoreSpec
 from governor.core.snapshot import Held, LeaseView, MemberState, Peak, WaiterView, WindowView
-from governor.core.types import SECOND, Claim, Grant, LeaseId, Outcome, TicketId
+from governor.core.types import SECOND, Claim, Grant, LeaseId, Outcome, Standing, TicketId
 from tests.core.declared import declared, pool, rate_limit, semaphore
 from tests.core.play import Play
 
@@ -388,3 +388,24 @@ def test_what_is_declared_no_more_fades_while_anything_is_spent_of_it() -> None:
 
     assert play.engine.fades("api")
     assert [each.spec.kind for each in play.engine.fading(now=play.now)] == ["rate_limit"]
+
+
+def test_what_of_an_ask_is_paused() -> None:
+    """In the order of the ask; what drains, or is not there, is not."""
+    play = Play(semaphore("a", 1), semaphore("b", 1), semaphore("c", 1))
+    play.do(SetStanding("c", Standing.PAUSED))
+    play.do(SetStanding("a", Standing.PAUSED))
+    play.do(SetStanding("b", Standing.DRAINING))
+
+    assert play.engine.paused([Claim(name, 1) for name in ("c", "b", "x", "a")]) == ("c", "a")
+    assert play.engine.paused([Claim("b", 1)]) == ()
+
+
+def test_under_which_request_id_a_lease_was_asked_for() -> None:
+    """While it lives, and of one that has only spent; empty where there is none."""
+    play = Play(semaphore("db", 2), rate_limit("api", (10, SECOND, 10)))
+    lent = play.lease(play.ask("db", client="ann", request_id="r1"))
+    spent = play.lease(play.ask("api", client="ann", request_id="r2"))
+    plain = play.lease(play.ask("db"))
+
+    assert [play.engine.request_id(lease) for lease in (lent, spent, plain, LeaseId(99))] == ["r1", "r2", "", ""]

@@ -136,6 +136,20 @@ def test_what_changes_its_kind_has_no_override_of_the_other() -> None:
 # --- overrides ----------------------------------------------------------------------------------------------
 
 
+def test_an_override_is_of_a_number_of_its_own_kind_and_for_a_time_to_come() -> None:
+    """A pool has members, not a number; a refused order changes nothing."""
+    play = Play(semaphore("jobs", 2), pool("db", ["a"]))
+    play.at(60 * SECOND)
+
+    for name, limit, until, problem in (
+        ("db", SemaphoreSpec(9), 90, SteerProblem.POOL),
+        ("jobs", PoolSpec((MemberSpec("a"),)), 90, SteerProblem.OTHER_KIND),
+        ("jobs", SemaphoreSpec(9), 60, SteerProblem.OVER),
+    ):
+        assert play.steer(SetOverride(name, limit, until * SECOND)) == SteerRefused(name, problem)
+    assert [play.resource(name).override for name in ("jobs", "db")] == [None, None]
+
+
 def test_at_the_very_instant_of_its_end_the_declared_limit_counts() -> None:
     """Before a lease that ends then is lent on, and before whoever asks then."""
     play = Play(semaphore("db", 1, lease=10 * SECOND))

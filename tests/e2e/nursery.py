@@ -21,6 +21,7 @@ from importlib import import_module
 from pathlib import Path
 from runpy import run_module
 from struct import Struct
+from tempfile import TemporaryFile
 from typing import Final, NoReturn
 
 from governor import garbage, grpc_core
@@ -96,6 +97,20 @@ class Nursery:
             socket.send_fds(control, [wish], [null.fileno(), output, stderr, reporting])
         os.close(reporting)
         return Process(report)
+
+    def run(
+        self, command: Sequence[str], within: float, *, environ: Mapping[str, str] = os.environ
+    ) -> subprocess.CompletedProcess[str]:
+        """The same, to its end. Raises subprocess.TimeoutExpired."""
+        with TemporaryFile("w+", encoding="utf-8") as out, TemporaryFile("w+", encoding="utf-8") as err:
+            process = self.begin(command, err.fileno(), stdout=out.fileno(), environ=environ)
+            try:
+                code = process.wait(within)
+            finally:
+                process.kill()
+            out.seek(0)
+            err.seek(0)
+            return subprocess.CompletedProcess(command, code, out.read(), err.read())
 
 
 def _start() -> socket.socket:

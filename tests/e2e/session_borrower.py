@@ -1,7 +1,9 @@
 """A program of its own that borrows on a session and then does nothing, so that a test can kill or stop it."""
 
+import os
 import secrets
 import signal
+import socket
 import sys
 from collections.abc import Iterator
 from queue import SimpleQueue
@@ -17,7 +19,8 @@ def main(address: str, *resources: str) -> None:
         pb.SessionAcquire(op=op, claims=[pb.Claim(resource=resource, permits=1)])
         for op, resource in enumerate(resources, 1)
     ]
-    hello = pb.Hello(client="borrower", instance=secrets.token_hex(16))
+    me, host = os.getpid(), socket.gethostname()
+    hello = pb.Hello(client="borrower", instance=secrets.token_hex(16), pid=me, host=host)
     said.put(pb.SessionRequest(hello=hello, acquires=asks))
 
     def messages() -> Iterator[pb.SessionRequest]:

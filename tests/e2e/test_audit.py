@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import socket
 import subprocess
 import threading
 import time
@@ -108,7 +109,9 @@ class TestHistory:
         lease = int(borrower.stdout.readline())
         borrower.send_signal(SIGKILL)
         until(lambda: whats(history(file, lease)) == ["granted", "orphaned", "disconnected"], "it has ended")
-        assert history(file, lease)[-1]["client"] == "borrower"
+        granted, *_, ended = history(file, lease)
+        assert (granted["client"], granted["pid"], ended["client"]) == ("borrower", borrower.pid, "borrower")
+        assert granted["host"] == socket.gethostname()
         daemon.said(rf"INFO    lease {lease} disconnected: db, held for \S+ by borrower$")
 
     def test_of_one_that_expires(self, start: Start, connect: Connect, file: Path) -> None:

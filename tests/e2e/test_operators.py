@@ -12,7 +12,7 @@ import pytest
 from governor import Client
 from tests.cli.conftest import Ended
 from tests.cli.daemon import Daemon, serving, stands_in_line, until_free
-from tests.cli.process import BOUND, COMMAND, ended, running
+from tests.cli.process import BOUND, COMMAND, forked, running
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def tcp(daemon: Daemon) -> str:
 
 def governor(daemon: Daemon, *arguments: str) -> Ended:
     """A command, run to its end."""
-    done = ended(*arguments, GOVERNOR_ADDRESS=daemon.address, TZ="UTC")
+    done = forked(*arguments, GOVERNOR_ADDRESS=daemon.address, TZ="UTC")
     return Ended(done.returncode, done.stdout, done.stderr)
 
 
@@ -166,8 +166,8 @@ def test_a_config_is_compared_then_loaded(daemon: Daemon, tmp_path: Path) -> Non
 
 def test_orders_by_tcp_find_the_socket(daemon: Daemon) -> None:
     """Of the same daemon, which says where it is."""
-    paused = ended("pause", "crowded", "--address", tcp(daemon))
-    info = ended("info", "--address", tcp(daemon))
+    paused = forked("pause", "crowded", "--address", tcp(daemon))
+    info = forked("info", "--address", tcp(daemon))
 
     assert (paused.returncode, paused.stdout) == (0, "crowded: paused; 0 leases go on\n")
     assert f"admin     {daemon.address}" in info.stdout

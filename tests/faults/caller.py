@@ -21,6 +21,7 @@ from governor.v1.governor_pb2_grpc import GovernorStub
 from tests.e2e.client import Refusal, seconds
 from tests.faults.declared import CLAIMS, SECOND
 from tests.faults.diary import Diary
+from tests.faults.waiting import join
 from tests.history.log import GRANTED, RELEASED, RENEWED, Call
 
 _WORKERS: Final = 3
@@ -175,8 +176,7 @@ def main(address: str, name: str, path: str, seed: str) -> None:
         threads = [threading.Thread(target=worker.run) for worker in workers]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
+        join(threads)
 
 
 if __name__ == "__main__":

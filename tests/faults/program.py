@@ -15,6 +15,7 @@ from typing import Final
 from governor.client import AsyncClient, AsyncLease, Client, GovernorError, Lease, NotGranted
 from tests.faults.declared import CLAIMS
 from tests.faults.diary import Belief, Diary
+from tests.faults.waiting import join
 from tests.history.log import Call
 
 _WORKERS: Final = 4
@@ -110,8 +111,7 @@ def threads(address: str, diary: Diary, seed: str) -> None:
         ]
         for worker in workers:
             worker.start()
-        for worker in workers:
-            worker.join()
+        join(workers)
 
 
 async def tasks(address: str, diary: Diary, seed: str) -> None:

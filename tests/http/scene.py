@@ -69,6 +69,6 @@ class Scene:
         held = self.driver.held(lease)
         assert held is not None
         hello = Hello(held.client, f"{held.client}-{pid}", pid=pid, host=host)
-        session, _ = self.sessions.of(hello)
+        session = self.sessions.begin(hello)
         session.begin(hello, create_autospec(Voice, instance=True))
         self.sessions.owners[lease] = session

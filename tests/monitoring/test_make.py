@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from tests.e2e.process import until
 
 _ROOT: Final = Path(__file__).parents[2]
@@ -26,8 +28,11 @@ def _answers(address: str) -> bool:
         return probe.connect_ex((host, int(port))) == 0
 
 
-def test_it_says_where_to_look_and_ctrl_c_ends_everything(program: Callable[[str], str], tmp_path: Path) -> None:
-    """Nothing of it listens any more, and it exits as if all had been well."""
+@pytest.mark.parametrize("ends", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_it_says_where_to_look_and_ends_everything(
+    program: Callable[[str], str], tmp_path: Path, ends: signal.Signals
+) -> None:
+    """Nothing of it listens any more, and it exits as if all had been well; however impatient somebody is."""
     program("prometheus")
     where = {name: _free_port() for name in ("grpc", "http", "prometheus")}
     command = [sys.executable, "-m", "deploy.monitoring", "--folder", str(tmp_path)]
@@ -41,6 +46,7 @@ def test_it_says_where_to_look_and_ctrl_c_ends_everything(program: Callable[[str
             assert str(tmp_path) in told[3]
             assert all(map(_answers, where.values()))
         finally:
+            run.send_signal(ends)
             run.send_signal(signal.SIGINT)
         assert run.wait(_BOUND_S) == 0
     until(lambda: not any(map(_answers, where.values())), "all have ended")

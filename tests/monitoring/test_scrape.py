@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 import yaml
 
 from governor.cli.main import main
@@ -33,7 +34,7 @@ def _told() -> tuple[str, dict[str, Any]]:
 
 
 def test_prometheus_scrapes_over_tls_as_a_client(
-    program: Callable[[str], str], tmp_path: Path, monkeypatch: "Any", capsys: "Any"
+    program: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With its token, read anew for each scrape: when that is another it is refused, and it is seen who is."""
     prometheus = program("prometheus")
@@ -46,7 +47,8 @@ def test_prometheus_scrapes_over_tls_as_a_client(
     head = "listen: [unix:{folder}/governor.sock]\nhttp: off\ndrain_timeout: {drain}\n".replace(
         "http: off", http.replace("{", "{{").replace("}", "}}").replace("0.0.0.0:7412", "127.0.0.1:0")
     )
-    declared = f"tls: {{cert: {pair.cert}, key: {pair.key}}}\nclients: {{prometheus: {{tokens: ['{digest}'], verbs: [read]}}}}\n"
+    tls = f"tls: {{cert: {pair.cert}, key: {pair.key}}}\n"
+    declared = f"{tls}clients: {{prometheus: {{tokens: ['{digest}'], verbs: [read]}}}}\n"
     with tempfile.TemporaryDirectory(prefix="governor-") as name, starting(Path(name)) as start:
         daemon = start(declared, head=head)
         (job,) = config["scrape_configs"]
@@ -55,8 +57,8 @@ def test_prometheus_scrapes_over_tls_as_a_client(
             "authorization": {"credentials_file": str(token)},
             "tls_config": {"ca_file": str(ca)},
             "static_configs": [{"targets": [daemon.http]}],
-            "scrape_interval": "200ms",
-            "scrape_timeout": "200ms",
+            "scrape_interval": "1s",
+            "scrape_timeout": "1s",
         }
         (tmp_path / "prometheus.yaml").write_text(yaml.safe_dump(config))
         with socket.socket() as probe:

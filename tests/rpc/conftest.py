@@ -2,6 +2,7 @@
 
 import asyncio
 import tempfile
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from grpc import aio
 
 from governor.access import Client
 from governor.address import Address, TcpAddress, UnixAddress
+from governor.bounds import Bound, Bounds
 from governor.certificates import Certificates
 from governor.core.engine import Engine
 from governor.core.kinds.pool import MemberSpec, PoolSpec
@@ -81,6 +83,7 @@ class World:
     stub: "GovernorAsyncStub"
     channel: aio.Channel
     guard: Guard
+    reached: Counter[Bound] = field(default_factory=Counter)
     wires: list[Wire] = field(default_factory=list)
 
     async def wire(self) -> Wire:
@@ -138,10 +141,12 @@ async def world(
     desk: Callable[[Driver], Desk] | None = None,
     clients: Sequence[Client] | None = None,
     certificates: Certificates | None = None,
+    bounds: Bounds | None = None,
 ) -> AsyncIterator[World]:
     """A daemon's inside with ``resources``, on a unix socket and on TCP; with a ``desk``, operators are served.
 
-    ``clients``: who may ask; None is everybody. ``certificates``: TLS is spoken at a third address.
+    ``clients``: who may ask; None is everybody. ``bounds``: what they may take of it; None is as without a word of it.
+    ``certificates``: TLS is spoken at a third address.
     """
     clock = FakeClock()
     driver = Driver(Engine(), clock)
@@ -153,13 +158,22 @@ async def world(
         listen += (TcpAddress("127.0.0.1", 0, tls=True),)
     made_desk = None if desk is None else desk(driver)
     guard = Guard(driver, clients)
+    reached = Counter[Bound]()
     server = await serve(
-        driver, clock, listen, restart_grace=restart_grace, desk=made_desk, guard=guard, certificates=certificates
+        driver,
+        clock,
+        listen,
+        restart_grace=restart_grace,
+        desk=made_desk,
+        guard=guard,
+        bounds=bounds or Bounds(),
+        reached=lambda bound: reached.update((bound,)),
+        certificates=certificates,
     )
     server.set_serving(True)
     try:
         async with aio.insecure_channel(f"unix:{path}") as channel:
-            made = World(clock, driver, server, path, GovernorStub(channel), channel, guard)
+            made = World(clock, driver, server, path, GovernorStub(channel), channel, guard, reached)
             try:
                 yield made
             finally:

@@ -10,11 +10,13 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from governor import __version__, session
+from governor.chronicle import Chronicle
 from governor.core.types import SECOND
+from governor.entries import Asker, Entry, What
 from governor.process import this
 from governor.rpc import reading
 from governor.v1 import governor_pb2 as pb
-from tests.rpc.conftest import RESOURCES, World, until, world
+from tests.rpc.conftest import RESOURCES, World, ask, until, world
 from tests.rpc.peer import INSTANCE, Peer, ended, hello, length, want
 from tests.rpc.refusals import Refused
 
@@ -299,6 +301,30 @@ async def test_how_long_it_will_take(governor: World) -> None:
     # Nobody was granted anything for longer than it took; who comes just now does not know that.
     places = [(place.op, length(place.expected)) for place in latest.queued]
     assert places == [(9, 12 * SECOND), (7, 5 * SECOND), (8, 9 * SECOND)]
+
+
+async def test_each_grant_is_told_with_the_process_that_asked(governor: World) -> None:
+    """Granted at once, after a wait, several alike, or only spent; whoever asks by a single call is no process's."""
+    told: list[Entry] = []
+    chronicle = Chronicle(governor.driver, lambda: 0)
+    chronicle.asker = governor.server.sessions.asker
+    chronicle.listen(told.extend)
+    peer = await Peer.begin(governor, acquires=[want(1, permits=2), want(2), want(3, "rate")])
+    await peer.do(releases=[grant.lease.id for grant in peer.heard.grants if grant.op == 1])
+    for request_id in ("", "5", f"{INSTANCE}x/1"):
+        call = ask("open")
+        call.client, call.request_id = "me", request_id
+        await governor.stub.Acquire(call)
+
+    asker = Asker(peer.session[:8], 1, "here")
+    granted = [(entry.resources, entry.asker) for entry in told if entry.what is What.GRANTED]
+    assert granted == [
+        (("sem",), asker),
+        (("rate",), asker),
+        (("sem",), asker),
+        *[(("open",), None)] * 3,
+    ]
+    assert {entry.asker for entry in told if entry.what is not What.GRANTED} == {None}
 
 
 # --- not wanting any more ---------------------------------------------------------------------------------------

@@ -117,7 +117,10 @@ def test_a_daemon_that_is_starting_does_not_blame_its_disk() -> None:
 
     assert starting.startswith("governor: starting, or waiting for its disk: ")
     assert "cannot be written" not in starting
-    assert "its state cannot be written, so it grants nothing; see its log, and try again in 1s" in unwritable
+    assert (
+        "its state or its audit file cannot be written, so it grants nothing; see its log, and try again in 1s"
+        in unwritable
+    )
 
 
 def test_a_known_time_is_promised_in_every_form() -> None:

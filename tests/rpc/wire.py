@@ -15,6 +15,7 @@ from pathlib import Path
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
 END_STREAM = ACK = 0x1
 END_HEADERS = 0x4
+INITIAL_WINDOW = 4
 CANCEL = 8
 MARK = b"governor"
 
@@ -87,6 +88,10 @@ class Wire:
             last = end if start + 16_384 >= len(body) else 0
             self._writer.write(_frame(DATA, last, stream, body[start : start + 16_384]))
         return stream
+
+    def shut(self) -> None:
+        """Lets no byte of an answer's message through, of any call that comes after this."""
+        self._writer.write(_frame(SETTINGS, 0, 0, struct.pack(">HI", INITIAL_WINDOW, 0)))
 
     def cancel(self, stream: int) -> None:
         """Says that nobody waits for the reply; what still comes is read all the same."""

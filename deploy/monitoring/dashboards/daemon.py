@@ -21,6 +21,7 @@ def board() -> Board:
     made.row("State", *_state())
     made.row("Process", *_process())
     made.row("Audit trail", *_audit())
+    made.row("Traces", *_traces())
     return made.row("Access", *_access())
 
 
@@ -143,6 +144,26 @@ def _audit() -> tuple[Lines, ...]:
             "wps",
             [Query("rate(governor_audit_write_errors_total{@}[$__rate_interval])", "{{instance}}")],
             colours=BAD_ABOVE_0,
+            width=12,
+        ),
+    )
+
+
+def _traces() -> tuple[Lines, ...]:
+    return (
+        Lines(
+            "Spans exported",
+            "In a second, where the daemon traces: what the collector has taken.",
+            "ops",
+            [Query("rate(governor_spans_exported_total{@}[$__rate_interval])", "{{instance}}")],
+            width=12,
+        ),
+        Lines(
+            "Spans dropped",
+            "In a second: what the collector did not take in time, or at all, or what is not traced for want of room.",
+            "ops",
+            [Query("sum by (reason) (rate(governor_spans_dropped_total{@}[$__rate_interval]))", "{{reason}}")],
+            stacked=True,
             width=12,
         ),
     )

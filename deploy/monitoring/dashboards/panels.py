@@ -31,14 +31,17 @@ _LINES_HEIGHT: Final = 8
 
 @dataclass(frozen=True)
 class Query:
-    """What is asked, and what its series are called."""
+    """What is asked, and what its series are called. ``exemplars``: they are shown, where the daemon traces."""
 
     expr: str
     legend: str
+    exemplars: bool = False
 
     def filled(self, selection: str, ref: str) -> prometheus.Dataquery:
         """With what the dashboard is about."""
         query = prometheus.Dataquery().expr(self.expr.replace("@", selection)).legend_format(self.legend)
+        if self.exemplars:
+            query.exemplar(True)  # noqa: FBT003 - the builder's own
         return query.ref_id(ref).datasource(SOURCE)
 
 

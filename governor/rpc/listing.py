@@ -1,0 +1,101 @@
+"""Listing: what ListResources answers.
+
+It knows who sees which resources, and how much of what it says may lie unread. It must never know what a number means.
+
+All who ask in one turn of the event loop are told the same: with thousands of resources, to take their numbers takes
+milliseconds, in which nobody else is served, and one client can ask thousands of times at once.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from governor.access import Client, Verb
+from governor.bounds import Bound
+from governor.clock import Clock
+from governor.config import ConfigState
+from governor.core.snapshot import Snapshot
+from governor.core.types import Denial
+from governor.driver import Driver
+from governor.rpc import status, translate
+from governor.rpc.calls import Answer, Context
+from governor.rpc.guard import Guard
+from governor.v1 import governor_pb2 as pb
+
+# In bytes, of all clients together. A list of 2,000 resources has a quarter of a megabyte.
+MAX_UNREAD: Final = 64 * 2**20
+
+
+class Listing:
+    """The lists of one daemon. ``unread``: bytes on their way to clients."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        clock: Clock,
+        guard: Guard,
+        config: Callable[[], ConfigState] | None,
+        reached: Callable[[Bound], None],
+    ) -> None:
+        """``config``: which one is in force, if that is to be told. ``reached`` is told when a list is refused."""
+        self._driver = driver
+        self._clock = clock
+        self._guard = guard
+        self._config = config
+        self._reached = reached
+        self._seen: Snapshot | None = None
+        # Of this turn of the loop, by whose resources they are of; None is all.
+        self._made: dict[str | None, bytes] = {}
+        self.unread = 0
+
+    async def tell(self, raw: bytes, context: Context) -> AsyncGenerator[Answer, None]:
+        """The one message, or why there is none."""
+        client: Client | None = None
+        if self._guard.policy is not None:
+            caller = self._guard.caller(context)
+            denial = caller if isinstance(caller, Denial) else self._guard.refusal(caller, Verb.READ)
+            if denial is not None:
+                yield status.refusal(denial)
+                return
+            assert not isinstance(caller, Denial), "nobody in particular is let through"
+            client = caller.client
+        try:
+            pb.ListResourcesRequest.FromString(raw)
+        except DecodeError:
+            yield status.refusal(translate.undecodable(pb.ListResourcesRequest))
+            return
+        answer = self._answer(client)
+        if self.unread and self.unread + len(answer) > MAX_UNREAD:
+            self._reached(Bound.UNREAD)
+            yield status.hindered(status.Hindrance.BUSY, most=f"{self.unread >> 20} MiB", what="of lists are unread")
+            return
+        self.unread += len(answer)
+        try:
+            yield answer
+        finally:
+            self.unread -= len(answer)
+
+    def _answer(self, client: Client | None) -> bytes:
+        name = None if client is None else client.name
+        made = self._made.get(name)
+        if made is None:
+            if self._seen is None:
+                self._seen = self._driver.snapshot()
+                asyncio.get_running_loop().call_soon(self._forget)
+            seen = self._seen if client is None else _of(client, self._seen)
+            config = None if self._config is None else translate.config_state(self._config())
+            made = translate.resources(seen, self._clock.now(), config).SerializeToString()
+            self._made[name] = made
+        return made
+
+    def _forget(self) -> None:
+        self._seen = None
+        self._made = {}
+
+
+def _of(client: Client, seen: Snapshot) -> Snapshot:
+    """What there is of its resources."""
+    return replace(seen, resources=tuple(each for each in seen.resources if client.covers(each.name)))

@@ -1,0 +1,492 @@
+"""A program that traces has its asks and holds in its traces, and those of the daemon with them."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
+from opentelemetry.trace import SpanKind, StatusCode
+
+from governor import AsyncClient, Client, LeaseLost, NotGranted, Unavailable
+from governor.client import spans
+from governor.client.asks import Ask
+from governor.v1 import governor_pb2 as pb
+from tests.client.scene import Scene, granted, handled, welcome
+from tests.e2e.client import Client as Raw
+from tests.e2e.conftest import starting
+from tests.e2e.process import BOUND, ROOT, Daemon, until
+from tests.trace.books import id_of, linked, parent_of, said, trace_of
+from tests.trace.collector import Collector, collecting, values
+
+RESOURCES: Final = """
+semaphores:
+  one: {permits: 1}
+  many: {permits: unlimited}
+rate_limits:
+  calls: {rate: 1000/s}
+"""
+
+
+@pytest.fixture(scope="module")
+def collector() -> Iterator[Collector]:
+    """What the daemon sends its spans to."""
+    with collecting() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def daemon(collector: Collector) -> Iterator[Daemon]:
+    """One that traces."""
+    with tempfile.TemporaryDirectory(prefix="governor-") as name, starting(Path(name)) as start:
+        yield start(f"tracing: http://{collector.address}\n{RESOURCES}")
+
+
+class _Broken(SpanProcessor):
+    """Of somebody who has made a mistake, ``at`` the start or the end of a span."""
+
+    def __init__(self, at: str) -> None:
+        self._at = at
+
+    def on_start(self, span: object, parent_context: object = None) -> None:
+        if self._at == "start":
+            raise ValueError("broken")
+
+    def on_end(self, span: ReadableSpan) -> None:
+        if self._at == "end":
+            raise ValueError("broken")
+
+
+async def _acquire(gov: AsyncClient, resource: str) -> None:
+    async with gov.acquire(resource, wait=BOUND):
+        raise AssertionError("nobody gave it back")
+
+
+def _parent(of: str) -> str:
+    return f"00-{ord(of):032x}-{ord(of):016x}-01"
+
+
+def _traced(scene: Scene, of: str) -> Ask:
+    """An ask that follows from something."""
+    ask = scene.unasked()
+    ask.trace = (_parent(of), "")
+    scene.talk.ask(ask, scene.now)
+    return ask
+
+
+def _said(message: pb.SessionRequest) -> dict[int, str]:
+    """What each ask follows from."""
+    return {op: trace.traceparent for trace in message.traces for op in trace.ops}
+
+
+class Program:
+    """What a program has set up: a provider, and all spans that ended."""
+
+    def __init__(self, provider: TracerProvider) -> None:
+        self._exporter = InMemorySpanExporter()
+        provider.add_span_processor(SimpleSpanProcessor(self._exporter))
+        self.provider = provider
+        self.tracer = provider.get_tracer("program")
+
+    @property
+    def made(self) -> list[ReadableSpan]:
+        """In the order of their ends, but for its own."""
+        return [span for span in self._exporter.get_finished_spans() if span.name.startswith(("acquire", "hold"))]
+
+    @property
+    def asks(self) -> list[ReadableSpan]:
+        """Of acquires."""
+        return [span for span in self.made if span.name.startswith("acquire")]
+
+    @property
+    def holds(self) -> list[ReadableSpan]:
+        """Of holds."""
+        return [span for span in self.made if span.name.startswith("hold")]
+
+
+@pytest.fixture
+def program(monkeypatch: pytest.MonkeyPatch) -> Program:
+    """One that traces all it does, of which there may be one in a process."""
+    made = Program(TracerProvider(shutdown_on_exit=False))
+    monkeypatch.setattr(spans, "get_tracer_provider", lambda: made.provider)
+    return made
+
+
+def of(collector: Collector, name: str, parent: ReadableSpan) -> Span:
+    """The daemon's span of this name that follows from one of the program's, when it comes."""
+
+    def found() -> list[Span]:
+        return [
+            each for each in list(collector.spans) if (each.name, each.parent_span_id.hex()) == (name, id_of(parent))
+        ]
+
+    until(lambda: bool(found()), f"the daemon has told of {name}")
+    (span,) = found()
+    assert span.trace_id.hex() == trace_of(parent)
+    return span
+
+
+class TestThreads:
+    """`Client`."""
+
+    def test_a_block_is_an_ask_and_a_hold_in_the_trace_of_whatever_it_is_part_of(
+        self, gov: Client, program: Program, collector: Collector
+    ) -> None:
+        """And the daemon's own are beneath the ask."""
+        with program.tracer.start_as_current_span("order") as order, gov.acquire("many", 3) as lease:
+            assert not program.holds
+        ask, hold = program.made
+
+        assert (ask.name, ask.kind, ask.status.status_code) == ("acquire many", SpanKind.CLIENT, StatusCode.UNSET)
+        assert ask.attributes == {
+            "governor.resources": ("many",),
+            "governor.permits": (3,),
+            "governor.outcome": "granted",
+            "governor.wait_seconds": 0.0,
+            "governor.lease": lease.id,
+        }
+        assert (hold.name, hold.kind, hold.status.status_code) == ("hold many", SpanKind.INTERNAL, StatusCode.UNSET)
+        assert hold.attributes == {
+            "governor.resources": ("many",),
+            "governor.permits": (3,),
+            "governor.lease": lease.id,
+            "governor.ended": "released",
+        }
+        assert linked(hold) == [id_of(ask)]
+        assert parent_of(ask) == parent_of(hold) == trace.format_span_id(order.get_span_context().span_id)
+        theirs, held = of(collector, "acquire many", ask), of(collector, "hold many", ask)
+        assert [link.span_id for link in held.links] == [theirs.span_id]
+        assert values(held.attributes)["governor.ended"] == "released"
+
+    def test_what_waits_says_for_how_long(self, gov: Client, program: Program, me: Raw) -> None:
+        """As the daemon does."""
+        first = me.acquire("one")
+        with gov.acquire("many"):
+            pass  # there is a session now
+        with ThreadPoolExecutor(1) as threads:
+            asked = threads.submit(gov.acquire, "one", wait=BOUND)
+            until(lambda: me.resource("one").waiters == 1, "it waits")
+            me.release(first.id)
+            lease = asked.result(BOUND)
+        lease.release()
+
+        assert said(program.asks[-1], "wait_seconds") == lease.waited > 0
+
+    def test_a_refusal_is_told_by_its_reason(self, gov: Client, program: Program, me: Raw) -> None:
+        """As an error, but where somebody only asked whether there is any."""
+        lease = me.acquire("one")
+        assert gov.try_acquire("one") is None
+        with pytest.raises(NotGranted):
+            gov.acquire("one", wait=0.001)
+        with pytest.raises(NotGranted):
+            gov.acquire("one", 9)
+        me.release(lease.id)
+
+        assert [(said(ask, "outcome"), ask.status.status_code) for ask in program.asks] == [
+            ("none_free", StatusCode.UNSET),
+            ("wait_over", StatusCode.ERROR),
+            ("above_capacity", StatusCode.ERROR),
+        ]
+        assert not program.holds
+
+    def test_several_claims_have_no_resource_in_the_name(self, gov: Client, program: Program) -> None:
+        """All of them are in the attributes."""
+        with gov.acquire({"one": 1, "many": 2}):
+            pass
+
+        assert [span.name for span in program.made] == ["acquire", "hold"]
+        assert said(program.made[0], "resources") == ("one", "many")
+
+    def test_what_is_spent_is_not_held(self, gov: Client, program: Program) -> None:
+        """There is nothing to give back."""
+        with gov.acquire("calls"):
+            pass
+
+        assert [span.name for span in program.made] == ["acquire calls"]
+
+    def test_a_lease_that_is_lost_ends_when_it_was(self, gov: Client, program: Program, me: Raw) -> None:
+        """As an error, when the program has left its block."""
+        with pytest.raises(LeaseLost), gov.acquire("many") as lease:
+            me.release(lease.id)
+            until(lambda: lease.lost, "it is noticed")
+            assert not program.holds
+            started = program.tracer.start_span("later")
+        (hold,) = program.holds
+
+        assert (said(hold, "ended"), hold.status.status_code) == ("released", StatusCode.ERROR)
+        assert isinstance(started, ReadableSpan)
+        assert hold.end_time is not None
+        assert started.start_time is not None
+        assert hold.end_time <= started.start_time
+
+    def test_a_lease_that_is_detached_ends_here(self, gov: Client, program: Program, me: Raw) -> None:
+        """Whoever adopts it has not asked for it."""
+        number = gov.acquire("many").detach()
+        with gov.adopt(number):
+            pass
+
+        assert [said(hold, "ended") for hold in program.holds] == ["detached"]
+        assert len(program.asks) == 1
+
+    def test_a_lease_that_is_given_back_twice_has_ended_once(self, gov: Client, program: Program) -> None:
+        """However it is given back."""
+        with gov.acquire("many") as lease:
+            lease.release()
+            lease.release()
+
+        assert len(program.holds) == 1
+
+    def test_without_a_daemon_it_says_so(self, program: Program) -> None:
+        """And whether the program goes on."""
+        with Client("127.0.0.1:1") as gov, pytest.raises(Unavailable):
+            gov.acquire("many")
+        with Client("127.0.0.1:1", unavailable="allow") as gov, gov.acquire("many"):
+            pass
+
+        assert [(said(ask, "outcome"), ask.status.status_code) for ask in program.asks] == [
+            ("unavailable", StatusCode.ERROR),
+            ("let_through", StatusCode.UNSET),
+        ]
+
+    def test_it_can_be_switched_off(self, daemon: Daemon, me: Raw, program: Program) -> None:
+        """For one client; also for its pickle."""
+        with Client(daemon.address, tracing=False) as gov, gov.acquire("many"):
+            assert gov._settings.arguments()["tracing"] is False
+
+        assert not program.made
+
+    def test_a_trace_that_is_not_sampled_is_not_by_the_daemon_either(
+        self, daemon: Daemon, me: Raw, collector: Collector, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Who begins a trace has decided."""
+        program = Program(TracerProvider(ParentBased(ALWAYS_OFF), shutdown_on_exit=False))
+        monkeypatch.setattr(spans, "get_tracer_provider", lambda: program.provider)
+        with Client(daemon.address, name="unsampled") as gov:
+            gov.acquire("many").release()
+            gov.acquire("many").release()
+        me.release(me.acquire("many", client="after").id)
+        until(lambda: "after" in clients(collector), "what came after has come")
+
+        assert not program.made
+        assert "unsampled" not in clients(collector)
+
+    @pytest.mark.parametrize("at", ["start", "end"])
+    def test_a_provider_that_fails_keeps_nobody_from_a_permit(
+        self, gov: Client, program: Program, me: Raw, caplog: pytest.LogCaptureFixture, at: str
+    ) -> None:
+        """Nor any permit from coming back; the log has it."""
+        program.provider.add_span_processor(_Broken(at))
+        with gov.acquire("one"):
+            assert me.resource("one").in_use == 1
+        until(lambda: me.resource("one").in_use == 0, "it is back")
+
+        assert {record.getMessage() for record in caplog.records} == {
+            "a span could not be made or ended; the ask goes on without it"
+        }
+
+
+class TestTasks:
+    """`AsyncClient`."""
+
+    async def test_each_of_many_tasks_has_its_own_trace(
+        self, daemon: Daemon, me: Raw, program: Program, collector: Collector
+    ) -> None:
+        """Though all that they ask for is told together."""
+        async with AsyncClient(daemon.address, name="tasks") as gov:
+
+            async def work(number: int) -> str:
+                with program.tracer.start_as_current_span(f"task {number}") as span:
+                    async with gov.acquire("many"):
+                        await asyncio.sleep(0)
+                return trace.format_trace_id(span.get_span_context().trace_id)
+
+            traces = await asyncio.gather(*(work(number) for number in range(30)))
+
+        assert sorted(trace_of(ask) for ask in program.asks) == sorted(traces)
+        assert sorted(trace_of(hold) for hold in program.holds) == sorted(traces)
+        for ask in program.asks:
+            await asyncio.to_thread(of, collector, "acquire many", ask)
+            await asyncio.to_thread(of, collector, "hold many", ask)
+
+    async def test_a_task_that_is_cancelled_has_given_up(
+        self, daemon: Daemon, me: Raw, program: Program, collector: Collector
+    ) -> None:
+        """Here and at the daemon."""
+        lease = await asyncio.to_thread(me.acquire, "one")
+        async with AsyncClient(daemon.address) as gov:
+            task = asyncio.ensure_future(_acquire(gov, "one"))
+            await asyncio.to_thread(until, lambda: me.resource("one").waiters == 1, "it waits")
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        me.release(lease.id)
+        (ask,) = program.asks
+        theirs = await asyncio.to_thread(of, collector, "acquire one", ask)
+
+        assert said(ask, "outcome") == values(theirs.attributes)["governor.outcome"] == "abandoned"
+
+    async def test_a_block_that_a_loss_cancels_ends_its_hold(self, daemon: Daemon, me: Raw, program: Program) -> None:
+        """As an error."""
+        async with AsyncClient(daemon.address) as gov:
+            with pytest.raises(LeaseLost):
+                async with gov.acquire("many", on_loss="cancel") as lease:
+                    await asyncio.to_thread(me.release, lease.id)
+                    await asyncio.sleep(BOUND)
+        (hold,) = program.holds
+
+        assert hold.status.status_code is StatusCode.ERROR
+
+    async def test_a_refusal_is_told_by_its_reason(self, daemon: Daemon, me: Raw, program: Program) -> None:
+        """As of a thread."""
+        async with AsyncClient(daemon.address) as gov:
+            with pytest.raises(NotGranted):
+                await gov.acquire("one", 9)
+        async with AsyncClient("127.0.0.1:1", unavailable="allow") as gov, gov.acquire("many"):
+            pass
+
+        assert [said(ask, "outcome") for ask in program.asks] == ["above_capacity", "let_through"]
+
+
+class TestMessages:
+    """What is said on a session."""
+
+    def test_the_first_message_says_what_its_asks_follow_from(self) -> None:
+        """Before anybody can know whether it is read; later ones only where it is."""
+        scene = Scene()
+        first = _traced(scene, "a")
+        (hello,) = scene.greeted(alike=True)
+        assert _said(hello) == {first.op: _parent("a")}
+        _traced(scene, "b")
+        (later,) = scene.said()
+        assert not later.traces
+
+    def test_a_daemon_that_traces_is_told_each(self) -> None:
+        """Those that follow from the same, and are alike, together."""
+        scene = Scene()
+        scene.connect()
+        scene.said()
+        told = welcome(alike=True)
+        told.welcome.traces = True
+        scene.hear(told, handled(1))
+        asks = [_traced(scene, "a"), _traced(scene, "a"), scene.ask(), _traced(scene, "b")]
+        (message,) = scene.said()
+
+        assert [list(alike.ops) for alike in message.alike] == [[ask.op for ask in asks]]
+        assert len(message.traces) == 2
+        assert _said(message) == {asks[0].op: _parent("a"), asks[1].op: _parent("a"), asks[3].op: _parent("b")}
+        scene.hear(*[granted(ask, number) for number, ask in enumerate(asks, 1)])
+
+    def test_an_ask_that_is_repeated_says_it_again(self) -> None:
+        """On the next connection, whose daemon may be another."""
+        scene = Scene()
+        scene.greeted()
+        ask = _traced(scene, "a")
+        scene.said()
+        scene.break_off()
+        (hello,) = scene.greeted()
+
+        assert _said(hello) == {ask.op: _parent("a")}
+
+    def test_no_message_is_longer_than_it_may_be_for_it(self) -> None:
+        """However many asks follow from however much."""
+        scene = Scene()
+        scene.greeted()
+        asks = [scene.ask() for _ in range(2000)]
+        for number, ask in enumerate(asks):
+            ask.trace = (f"00-{number:032x}-{number + 1:016x}-01", "s" * 512)
+        scene.break_off()
+        scene.connect()
+        message = scene.talk.next_message(scene.now)
+
+        assert message is not None
+        assert 64 * 1024 < len(message) < 256 * 1024
+
+
+@pytest.mark.parametrize("loads", ["", "import opentelemetry.trace"])
+def test_a_program_that_does_not_trace_pays_nothing_for_it(daemon: Daemon, me: Raw, loads: str) -> None:
+    """One that has not loaded OpenTelemetry loads nothing of it; one without a provider has no span."""
+    lines = [
+        "import sys",
+        loads,
+        "import governor",
+        "with governor.Client(sys.argv[1], name='plain') as gov, gov.acquire('many') as lease:",
+        "    print(lease.id > 0, lease._held.span, *sorted(m for m in sys.modules if m.startswith('opentelemetry')))",
+    ]
+    run = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines), daemon.address],
+        capture_output=True,
+        text=True,
+        timeout=BOUND,
+        check=True,
+        cwd=ROOT,
+    )
+    works, span, *loaded = run.stdout.split()
+
+    assert (works, span) == ("True", "None")
+    assert bool(loaded) is bool(loads)
+
+
+def test_a_program_with_a_provider_traces_by_itself(daemon: Daemon, me: Raw, collector: Collector) -> None:
+    """Nothing has to be said to the client."""
+    lines = [
+        "import sys",
+        "from opentelemetry import trace",
+        "from opentelemetry.sdk.trace import TracerProvider",
+        "import governor",
+        "trace.set_tracer_provider(TracerProvider())",
+        "with trace.get_tracer('x').start_as_current_span('order') as order:",
+        "    with governor.Client(sys.argv[1]) as gov, gov.acquire('many'):",
+        "        print(trace.format_trace_id(order.get_span_context().trace_id))",
+    ]
+    run = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines), daemon.address],
+        capture_output=True,
+        text=True,
+        timeout=BOUND,
+        check=True,
+        cwd=ROOT,
+    )
+    until(lambda: run.stdout.strip() in traces(collector), "the daemon tells of it")
+
+
+@pytest.mark.parametrize("command", [["run", "many", "--", "sh", "-c", "echo $TRACEPARENT"], ["acquire", "many"]])
+def test_a_command_within_a_trace_hands_it_on(
+    daemon: Daemon, me: Raw, collector: Collector, command: list[str]
+) -> None:
+    """To the daemon, and to what it runs."""
+    parent = f"00-{len(command):032x}-b7ad6b7169203331-01"
+    run = subprocess.run(
+        [sys.executable, "-m", "governor.cli", *command[:2], "--address", daemon.address, *command[2:]],
+        env={**os.environ, "TRACEPARENT": parent, "TRACESTATE": "a=1"},
+        capture_output=True,
+        text=True,
+        timeout=BOUND,
+        check=True,
+        cwd=ROOT,
+    )
+    if command[0] == "run":
+        assert run.stdout == f"{parent}\n"
+    else:
+        me.release(int(run.stdout.split()[1]))
+    until(lambda: f"{len(command):032x}" in traces(collector), "the daemon tells of it")
+
+
+def clients(collector: Collector) -> set[object]:
+    """Whose asks and holds have come."""
+    return {values(span.attributes)["governor.client"] for span in list(collector.spans)}
+
+
+def traces(collector: Collector) -> set[str]:
+    """In which they are."""
+    return {span.trace_id.hex() for span in list(collector.spans)}

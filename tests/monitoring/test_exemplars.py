@@ -1,0 +1,92 @@
+"""Examples of waits and holds in a real Prometheus, as dashboards ask for them."""
+
+import json
+import subprocess
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.client import Client, ask
+from tests.e2e.conftest import starting
+from tests.e2e.process import BOUND, until
+from tests.monitoring.boards import Json, at, boards, filled, objects, panels, text
+from tests.trace.collector import collecting
+
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+FOLLOWING = (("traceparent", f"00-{TRACE}-b7ad6b7169203331-01"),)
+CONFIG = """\
+global: {{scrape_interval: 500ms}}
+scrape_configs:
+  - job_name: governor
+    static_configs: [{{targets: ["{http}"]}}]
+"""
+
+
+@pytest.fixture
+def prometheus(program: Callable[[str], str], tmp_path: Path) -> Iterator[Callable[[str], str]]:
+    """Starts one that keeps examples, and scrapes this address; where it answers."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(http: str) -> str:
+        (tmp_path / "prometheus.yaml").write_text(CONFIG.format(http=http), encoding="utf-8")
+        command = [
+            program("prometheus"),
+            f"--config.file={tmp_path / 'prometheus.yaml'}",
+            f"--storage.tsdb.path={tmp_path / 'data'}",
+            "--web.listen-address=127.0.0.1:0",
+            "--enable-feature=exemplar-storage",
+            "--log.format=json",
+        ]
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        started.append(process)
+        assert process.stderr is not None
+        for line in process.stderr:
+            said = json.loads(line)
+            if said.get("msg") == "Listening on":
+                return str(said["address"])
+        raise AssertionError("Prometheus has ended")
+
+    yield start
+    for process in started:
+        with process:
+            process.kill()
+
+
+def test_what_a_dashboard_asks_for_is_there(tmp_path: Path, prometheus: Callable[[str], str]) -> None:
+    """The last of each bucket of waits and holds, with the trace that it is in; one query of each panel asks for it."""
+    with collecting() as collector, starting(tmp_path) as start:
+        daemon = start(f"tracing: http://{collector.address}\nsemaphores: {{db: {{permits: 1}}}}\n")
+        address = prometheus(daemon.http)
+        with Client(daemon.address) as client:
+            first = client.acquire("db")
+            waiting = client.stub.Acquire.future(ask("db"), metadata=FOLLOWING, timeout=BOUND)
+            until(lambda: client.resource("db").waiters == 1, "one waits")
+            client.release(first.id)
+            client.release(waiting.result(BOUND).lease.id)
+        asked = [expr for board in boards() for expr in _shown_with_examples(board)]
+        choice = {"job": "governor", "instance": daemon.http, "resource": "db", "__rate_interval": "5s"}
+        waits = [filled(expr, choice) for expr in asked if "acquire_wait" in expr and "granted" in expr]
+        holds = [filled(expr, choice) for expr in asked if "hold_seconds" in expr]
+        assert waits
+        assert holds
+        for expr in (*waits, *holds):
+            until(lambda expr=expr: TRACE in _traces(address, expr), f"there is an example for {expr}")  # type: ignore[misc]
+
+
+def _shown_with_examples(board: dict[str, Json]) -> Iterator[str]:
+    for panel in panels(board):
+        if "targets" in panel:
+            yield from (text(each, "expr") for each in objects(panel["targets"]) if each.get("exemplar"))
+
+
+def _traces(address: str, expr: str) -> set[str]:
+    """Of all examples that a query has."""
+    now = time.time()
+    parameters = urllib.parse.urlencode({"query": expr, "start": now - 3600, "end": now + 3600})
+    with urllib.request.urlopen(f"http://{address}/api/v1/query_exemplars?{parameters}", timeout=BOUND) as answer:
+        series = objects(at(json.loads(answer.read()), "data"))
+    return {text(each, "labels", "trace_id") for found in series for each in objects(found["exemplars"])}
