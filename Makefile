@@ -6,6 +6,8 @@
 #   make bench    measure
 #   make monitoring   a daemon, a sample load and Prometheus together
 #   make faults   break real daemons under load, ROUNDS=100 times in each way
+#   make fuzz     send a daemon MESSAGES=1000000 random messages, and read random configs
+#   make abuse    attack real daemons, and measure what others have of it
 #   make reloads  reload real daemons under load, RELOADS=1000 times in all ways
 #   make setup    only the development environment, in ./.venv
 #   make node     what config/examples/node needs from npm, in ./build/node
@@ -22,6 +24,9 @@ BENCH_ARGS ?=
 ROUNDS ?= 100
 FAULTS_ARGS ?=
 RELOADS ?= 1000
+MESSAGES ?= 1000000
+FUZZ_ARGS ?=
+ABUSE_ARGS ?=
 
 # Some images forbid Python to keep what it compiles: then each of the hundreds that the tests start compiles governor anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -114,7 +119,7 @@ monitoring: .venv/run.stamp
 
 # --- checks -----------------------------------------------------------------------------------------------------
 
-.PHONY: test format-check lint types imports proto-check test-core simulate test-shells test-long faults reloads
+.PHONY: test format-check lint types imports proto-check test-core simulate test-shells test-long faults fuzz abuse reloads
 # The tests of the core and the simulator keep one processor busy, and the others mostly wait: together they take little
 # more than the longer.
 test: format-check lint imports types proto-check
@@ -162,6 +167,15 @@ test-long: .venv/dev.stamp
 # build/faults. One way, and one seed: make faults FAULTS_ARGS='--harm kill --seed 7'
 faults: .venv/dev.stamp
 	@$(py) -m tests.faults --rounds $(ROUNDS) $(FAULTS_ARGS)
+
+# Some thousands are in the tests of everything else. A million take about ten minutes. Each campaign prints its seed; what was wrong
+# with one is kept in build/fuzz. The same again: make fuzz MESSAGES=1 FUZZ_ARGS='--seed 7 --first 120 --only open --files 0'
+fuzz: .venv/dev.stamp
+	@$(py) -m tests.fuzz --messages $(MESSAGES) $(FUZZ_ARGS)
+
+# What each attack on a daemon does to another client, and to the daemon's memory. One of them: make abuse ABUSE_ARGS=rapid_reset
+abuse: .venv/dev.stamp
+	@$(py) -m tests.abuse $(ABUSE_ARGS)
 
 # Forty reloads are in the tests of everything else. A thousand take about seven minutes. What was wrong with one campaign is kept
 # in build/reloads, under the seed that is printed.

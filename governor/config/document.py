@@ -145,8 +145,12 @@ class _Builder:
             case yaml.AliasEvent():
                 refusal = "a key cannot be an alias: write it out", ""
             case _:
+                stands = self._node(event, trail, depth + 1)
+                node.partial = True
+                if isinstance(stands, Broken):
+                    return None
                 bare = "a key must be text"
-                refusal = f"{bare}; found {found(self._node(event, trail, depth + 1))}", bare
+                refusal = f"{bare}; found {found(stands)}", bare
         self._problems.add(line, trail, *refusal)
         node.partial = True
         return None

@@ -25,6 +25,8 @@ Methods: TypeAlias = "Mapping[str, Handler]"
 # What a call is to grpc.aio; nothing of it can be seen from here.
 _Call = object
 _UNKNOWN: Final = "unknown"
+# How many calls of one method are taken in one turn of the event loop, if so many have come.
+_AT_ONCE: Final = 8
 
 
 def methods_of(service: str, handlers: Mapping[str, Handler]) -> Methods:
@@ -66,10 +68,12 @@ class _Arrivals(cygrpc.AioServer):  # type: ignore[misc] # as above
         # asyncio itself remembers a task only for as long as something waits for it.
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def _make_request_call_future(self, method: bytes | None) -> "asyncio.Task[Any]":
+    def _make_request_call_future(self, method: bytes | None) -> "asyncio.Future[Any]":
         """Where the base expects one call of this method; None: of any other. It never gets one."""
-        take = self._take_unknown() if method is None else self._take(method, method.decode())
-        return asyncio.get_running_loop().create_task(take)
+        if method is None:
+            return asyncio.get_running_loop().create_task(self._take_unknown())
+        name = method.decode()
+        return asyncio.gather(*(self._take(method, name) for _ in range(_AT_ONCE)))
 
     async def _take(self, method: bytes, name: str) -> None:
         """Until the server stops, which is an exception that the base knows."""

@@ -12,12 +12,13 @@ import sys
 import tempfile
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import grpc
 
-from tests.abuse.attacks import ATTACKS
+import governor
+from tests.abuse.attacks import ATTACKS, Until
 from tests.e2e.client import Client
 from tests.e2e.conftest import HEAD
 from tests.e2e.process import ROOT, Daemon
@@ -26,7 +27,7 @@ YAML = """
 defaults: {lease: 1h, max_wait: 1m, max_waiters: 20000}
 semaphores:
   mine: {permits: 4}
-  prey: {permits: 1000}
+  prey: {permits: 1000, lease: 1s, max_lease: 1s}
   taken: {permits: 1}
 """
 SPIN = "import sys,time\nend=time.monotonic()+float(sys.argv[1])\nwhile time.monotonic()<end: pass\nprint('{}')"
@@ -34,22 +35,27 @@ SPIN = "import sys,time\nend=time.monotonic()+float(sys.argv[1])\nwhile time.mon
 
 @dataclass
 class Measured:
-    """Latencies in milliseconds, memory in MiB."""
+    """Latencies in milliseconds, of calls and on a session; memory in MiB."""
 
-    pairs: list[float]
-    failed: list[str]
-    before: float
-    most: float
-    after: float
-    counts: dict[str, int]
+    calls: list[float] = field(default_factory=list)
+    session: list[float] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    before: float = 0.0
+    most: float = 0.0
+    after: float = 0.0
+    counts: dict[str, int] = field(default_factory=dict)
 
     def row(self, name: str) -> str:
         """As it is printed."""
-        some = sorted(self.pairs) or [float("nan")]
+        told = " ".join(_told(times) for times in (self.calls, self.session))
         return (
-            f"{name:26} {len(self.pairs):6} {statistics.median(some):8.2f} {some[int(len(some) * 0.99)]:8.1f} "
-            f"{some[-1]:8.1f} {len(self.failed):4} {self.before:7.0f} {self.most:7.0f} {self.after:7.0f}  {self.counts}"
+            f"{name:24}{told} {len(self.failed):5} {self.before:7.0f} {self.most:6.0f} {self.after:6.0f}  {self.counts}"
         )
+
+
+def _told(times: list[float]) -> str:
+    some = sorted(times) or [float("nan")]
+    return f"{len(times):6} {statistics.median(some):7.2f} {some[int(len(some) * 0.99)]:7.1f} {some[-1]:7.1f}"
 
 
 def memory(pid: int) -> float:
@@ -58,36 +64,38 @@ def memory(pid: int) -> float:
     return pages * 4096 / 2**20
 
 
-class Bystander:
-    """A client that does what clients do, with the address that is attacked."""
-
-    def __init__(self, address: str) -> None:
-        self._client = Client(address)
-        self.pairs: list[float] = []
-        self.failed: list[str] = []
-
-    def go_on(self, seconds: float) -> None:
-        """Acquire and release, for so long."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
+def by_calls(address: str, until: Until, times: list[float], failed: list[str]) -> None:
+    """Acquire and release, by the address that is attacked."""
+    with Client(address) as client:
+        while until:
             began = time.monotonic()
             try:
-                lease = self._client.acquire("mine", wait=20)
-                self._client.release(lease.id)
+                client.release(client.acquire("mine", wait=20).id)
             except grpc.RpcError as error:
-                self.failed.append(f"{error.code().name}: {error.details()}")
-                time.sleep(0.05)
+                failed.append(f"a call: {error}"[:300])
             else:
-                self.pairs.append((time.monotonic() - began) * 1000)
-            time.sleep(0.001)
+                times.append((time.monotonic() - began) * 1000)
+            time.sleep(0.002)
 
-    def close(self) -> None:
-        """Done."""
-        self._client.close()
+
+def on_a_session(address: str, until: Until, times: list[float], failed: list[str]) -> None:
+    """The same by the client library, over a connection that is there already."""
+    with governor.Client(address, name="bystander") as client:
+        while until:
+            began = time.monotonic()
+            try:
+                with client.acquire("mine"):
+                    pass
+            except governor.GovernorError as error:
+                failed.append(f"the session: {error}"[:300])
+            else:
+                times.append((time.monotonic() - began) * 1000)
+            time.sleep(0.002)
 
 
 def measured(name: str, seconds: float, *, more: str = "", tcp: bool = False) -> Measured:
     """One attack on a daemon of its own."""
+    result = Measured()
     with tempfile.TemporaryDirectory(prefix="governor-") as folder:
         config = Path(folder, "governor.yaml")
         config.write_text(HEAD.format(folder=folder, drain="100ms") + YAML + more)
@@ -95,35 +103,40 @@ def measured(name: str, seconds: float, *, more: str = "", tcp: bool = False) ->
         try:
             daemon.wait_until_it_serves()
             address = daemon.addresses[1 if tcp else 0]
-            bystander = Bystander(address)
-            holder = Client(address)
-            holder.acquire("taken", lease=3600)
-            bystander.go_on(0.5)
-            bystander.pairs.clear()
-            before = memory(daemon.pid)
-            command = [sys.executable, "-c", SPIN, str(seconds)]
-            if name in ATTACKS:
-                command = [sys.executable, "-m", "tests.abuse.attacks", name, address, daemon.http, str(seconds)]
-            attack = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) if name != "quiet" else None
-            most = before
-            worker = threading.Thread(target=bystander.go_on, args=(seconds,))
-            worker.start()
-            while worker.is_alive():
-                most = max(most, memory(daemon.pid))
-                worker.join(0.05)
-            counts = {}
-            if attack is not None:
-                out, _ = attack.communicate(timeout=120)
-                counts = json.loads(out or "{}")
-            time.sleep(2)
-            result = Measured(bystander.pairs, bystander.failed, before, most, memory(daemon.pid), counts)
-            bystander.close()
-            holder.close()
+            with Client(address) as holder:
+                holder.acquire("taken", lease=3600)
+                _attacked(name, daemon, address, seconds, result)
             if daemon.blemishes:
-                print("  LOG:", daemon.blemishes[:1000])
-            return result
+                print("  the log:", daemon.blemishes[:1000])
         finally:
             daemon.kill()
+    return result
+
+
+def _attacked(name: str, daemon: Daemon, address: str, seconds: float, result: Measured) -> None:
+    pid = daemon.pid
+    for warm in (by_calls, on_a_session):
+        warm(address, Until(0.3), [], result.failed)
+    result.before = result.most = memory(pid)
+    command = [sys.executable, "-c", SPIN, str(seconds)]
+    if name in ATTACKS:
+        command = [sys.executable, "-m", "tests.abuse.attacks", name, address, daemon.http, str(seconds)]
+    attack = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) if name != "quiet" else None
+    until = Until(seconds)
+    workers = [
+        threading.Thread(target=by_calls, args=(address, until, result.calls, result.failed)),
+        threading.Thread(target=on_a_session, args=(address, until, result.session, result.failed)),
+    ]
+    for worker in workers:
+        worker.start()
+    while any(worker.is_alive() for worker in workers):
+        result.most = max(result.most, memory(pid))
+        time.sleep(0.05)
+    if attack is not None:
+        out, _ = attack.communicate(timeout=120)
+        result.counts = json.loads(out or "{}")
+    time.sleep(2)
+    result.after = memory(pid)
 
 
 def main() -> int:
@@ -135,12 +148,13 @@ def main() -> int:
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
     more = "".join(f"  other-{number}: {{permits: 1}}\n" for number in range(arguments.resources))
-    print(f"{'':26} {'pairs':>6} {'median':>8} {'p99':>8} {'most ms':>8} fail  before    most   after MiB")
+    columns = f"{'pairs':>6} {'median':>7} {'p99':>7} {'most':>7}"
+    print(f"{'':24}{columns} {columns} failed before   most  after")
     for name in arguments.names or ["quiet", "busy", *ATTACKS]:
         outcome = measured(name, arguments.seconds, more=more, tcp=arguments.tcp)
         print(outcome.row(name), flush=True)
         for failure in outcome.failed[:2]:
-            print("  failed:", failure, flush=True)
+            print("  failed,", failure, flush=True)
     return 0
 
 

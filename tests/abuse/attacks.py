@@ -327,6 +327,8 @@ def trickle(address: str, _http: str, until: Until) -> Counts:
                 continue
             hostile.say(bytes((byte,)))
             sent += 1
+    for hostile, _ in crowd:
+        hostile.close()
     return {"bytes": sent}
 
 
@@ -372,6 +374,8 @@ def http_slow_headers(_address: str, http: str, until: Until) -> Counts:
                 crowd.remove(connection)
                 connection.close()
         time.sleep(0.05)
+    for connection in crowd:
+        connection.close()
     return {"lines": lines}
 
 
@@ -389,6 +393,8 @@ def http_unread(_address: str, http: str, until: Until) -> Counts:
         if len(crowd) >= 200:
             crowd.pop(0).close()
         time.sleep(0.002)
+    for connection in crowd:
+        connection.close()
     return {"connections": made}
 
 

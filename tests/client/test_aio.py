@@ -25,7 +25,7 @@ rate_limits:
   api: {rate: 1/h, burst: 5}
 """
 
-SOON: Final = 5.0
+SOON: Final = BOUND
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ rate_limits:
   api: {rate: 1/h, burst: 5}
 """
 
-SOON: Final = 5.0
+SOON: Final = BOUND
 
 
 # --- blocks -------------------------------------------------------------------------------------------------------
@@ -58,14 +58,14 @@ def test_a_block_has_a_permit_and_gives_it_back(gov: Client, me: Raw) -> None:
 
 
 def test_leaving_a_block_does_not_wait_for_the_daemon(gov: Client, daemon: Daemon) -> None:
-    """It is stopped meanwhile, and nobody notices."""
+    """It is stopped meanwhile, and nobody notices; whoever waits for it waits for five seconds."""
     with gov.acquire("one"):
         daemon.signal(signal.SIGSTOP)
         left = time.monotonic()
     took = time.monotonic() - left
     daemon.signal(signal.SIGCONT)
 
-    assert took < 0.1
+    assert took < 4.5
 
 
 def test_several_claims_are_granted_together(gov: Client, me: Raw) -> None:
@@ -223,7 +223,7 @@ def test_a_wait_that_is_over_says_so(gov: Client) -> None:
         took = time.monotonic() - asked
 
     assert refusal.value.reason == "wait_over"
-    assert 0.3 <= took < 2
+    assert 0.3 <= took < BOUND
 
 
 def test_who_waits_learns_their_place(gov: Client, me: Raw) -> None:

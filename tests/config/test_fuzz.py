@@ -170,6 +170,8 @@ def test_any_bytes_are_answered(data: bytes) -> None:
 @example('"\\')
 @example("? |\n a\n: b")
 @example("&a : *a")
+@example("{!t {a: b}: c}")
+@example("? !t [a]\n: b")
 @example("%TAG ! x\n--- !y z")
 def test_any_grammar_is_answered(text: str) -> None:
     """The characters that mean something to YAML, in any order."""

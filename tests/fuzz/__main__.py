@@ -1,7 +1,8 @@
 """`python -m tests.fuzz`: random input for all that strangers can reach; exit code 1 if anything is wrong.
 
 The seed of each campaign is printed, and each batch of it follows from the seed and the number of the batch: what was
-wrong with one is kept in ``build/fuzz``, with both, and is sent again by ``--seed SEED --first NUMBER --messages 1``.
+wrong with one is kept in ``build/fuzz``, with both, and is sent again by ``--seed SEED --first NUMBER --messages 1``. A
+file that was wrong is kept as it is: ``governor check FILE``.
 """
 
 import argparse
@@ -10,7 +11,8 @@ import random
 import sys
 import time
 
-from tests.fuzz.campaign import run
+from tests.fuzz import files
+from tests.fuzz.campaign import KEPT, run
 
 # So many are sent to one daemon.
 _MESSAGES = 100_000
@@ -20,6 +22,7 @@ def main() -> int:
     """Campaign after campaign; a line of each."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--messages", type=int, default=1_000_000, help="over gRPC, in all (%(default)d)")
+    parser.add_argument("--files", type=int, default=10_000, help="for the reader of configs (%(default)d)")
     parser.add_argument("--seed", type=int, help="of the first campaign (chance)")
     parser.add_argument("--first", type=int, default=0, help="the first batch")
     parser.add_argument("--each", type=int, default=_MESSAGES, help="messages to one daemon (%(default)d)")
@@ -48,8 +51,24 @@ def main() -> int:
         wrong += bool(outcome.problems)
         sent += max(1, outcome.messages)
         number += 1
+    if arguments.files:
+        wrong += _files(seed, arguments.files)
     print(f"messages: {sent:,}; campaigns with something wrong: {wrong}")
     return 1 if wrong else 0
+
+
+def _files(seed: int, number: int) -> bool:
+    outcome = files.run(seed, number, KEPT / "files")
+    took, which = outcome.slowest
+    print(
+        f"files: seed {seed}, {outcome.files:,}, of which {outcome.legal:,} are configs, the slowest in {took:.2f} s "
+        f"of processor time ({which}), {outcome.grown:+.0f} MiB: "
+        f"{f'{len(outcome.problems)} WRONG' if outcome.problems else 'nothing wrong'}",
+        flush=True,
+    )
+    for problem in outcome.problems[:3]:
+        print(f"  {problem[:600]}")
+    return bool(outcome.problems)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,9 @@ from tests.fuzz.words import Words
 KEPT: Final = ROOT / "build" / "fuzz"
 
 BATCH: Final = 40
+# In MiB, between a fifth of the messages and all of them, if they are so many: caches that fill, and no more.
+_GROWTH: Final = 32.0
+_MANY: Final = 20_000
 # So many batches go over one connection.
 _PER_CONNECTION: Final = 25
 _GRACE: Final = 0.02
@@ -174,6 +177,8 @@ def _attack(daemon: Daemon, seed: int, messages: int, first: int, outcome: Outco
             outcome.problems.append(f"batch {number - 1}: the daemon has ended with {daemon.process.returncode}")
             return
     outcome.resident = resident(daemon.pid)
+    if messages >= _MANY and outcome.resident - outcome.warm > _GROWTH:
+        outcome.problems.append(f"the daemon grew from {outcome.warm:.0f} to {outcome.resident:.0f} MiB")
     sender.close()
     bystander.end()
     outcome.pairs = bystander.pairs

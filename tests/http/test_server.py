@@ -1,6 +1,7 @@
 """The listener, and what it bears from those who connect to it."""
 
 import asyncio
+import gc
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -10,6 +11,7 @@ from aiohttp import ClientSession
 from blockbuster import BlockBuster
 
 from governor.address import TcpAddress
+from governor.http import pages as pages_module
 from governor.http import server as server_module
 from governor.http.server import MAX_CONNECTIONS, HttpServer, serve
 from governor.lock import BindError
@@ -350,3 +352,57 @@ class TestLoop:
         for path in ("/", "/metrics", "/-/healthy", "/-/ready", "/nope"):
             async with client.get(path) as answer:
                 assert answer.status in {200, 404}
+
+
+class TestBounds:
+    """What the config says of how much may be taken, and how it is told."""
+
+    async def test_there_are_so_many_connections_and_whoever_is_refused_is_counted(self, daemon: Daemon) -> None:
+        """One that asks nothing gives way; with all of them asking, the next is told 503."""
+        refused: list[int] = []
+        server = await serve(
+            TcpAddress("127.0.0.1", 0), daemon.pages, most=2, full=lambda: refused.append(server.connections)
+        )
+        try:
+            async with AsyncExitStack() as stack:
+                for _ in range(2):
+                    reader, writer = await stack.enter_async_context(connection(server))
+                    writer.write(b"GET /-/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                    async with asyncio.timeout(10):
+                        assert b"200 OK" in await reader.readline()
+
+                assert (await exchange(server, b"")).startswith(b"HTTP/1.1 503 ")
+
+            assert refused == [2]
+            await until(lambda: server.connections == 0)
+            assert b" 200 OK" in await exchange(server, b"GET /-/healthy HTTP/1.0\r\n\r\n")
+        finally:
+            await server.stop()
+
+    async def test_pages_that_nobody_reads_share_their_numbers(
+        self, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """From the fifth on, for a while; one that asks when they are gone is told what is true then."""
+        monkeypatch.setattr(pages_module, "_CROWDED_SECONDS", 3600.0)
+        made: list[int] = []
+        facts = daemon.metrics.facts
+
+        def counted() -> Facts:
+            made.append(len(made))
+            return facts()
+
+        monkeypatch.setattr(daemon.metrics, "facts", counted)
+        unread = []
+        for _ in range(20):
+            unread.append(daemon.pages.answer("GET", "/metrics", {}))
+            await asyncio.sleep(0)
+        assert len(made) == 5
+
+        daemon.pages._rested()
+        unread.clear()
+        gc.collect()
+        for _ in range(3):
+            daemon.pages.answer("GET", "/metrics", {})
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        assert len(made) == 8
