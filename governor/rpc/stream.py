@@ -37,6 +37,8 @@ T = TypeVar("T")
 # Of asks that are alike, how many are done before it is seen that the client has been cut off.
 _ASKED_AT_ONCE: Final = 256
 
+_UNTRACED: Final[Mapping[int, Trace]] = {}
+
 _LOG: Final = logging.getLogger(__name__)
 
 _SLOW: Final = status.Refusal(
@@ -83,7 +85,7 @@ class Stream:
         self._caller = caller
         self._follower = driver.follower
         # Only while a message is done: what its asks follow from, by op, where anybody wants to know.
-        self._traces: Mapping[int, Trace] = {}
+        self._traces = _UNTRACED
         task = asyncio.current_task()
         assert task is not None
         self._task = task
@@ -229,6 +231,8 @@ class Stream:
                 self._acquire_as(caller, op, terms)
         for alike in self._each(request.alike):
             self._ask_alike(list(alike.ops), cast("bytes", alike.ask))
+        if follows:
+            self._traces = _UNTRACED  # the next message may be long in coming
 
     def _ask_alike(self, ops: list[int], raw: bytes) -> None:
         terms = self._asks.read_alike(ops, raw)

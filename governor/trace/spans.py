@@ -27,33 +27,20 @@ from opentelemetry.trace import (
     format_trace_id,
     set_span_in_context,
 )
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from governor.core.effects import Abandoned, Denied, Effect, Granted, LeaseEnded, Queued
 from governor.core.types import SECOND, Claim, Denial, EndReason, Grant, LeaseId, Nanos, Reason, TicketId
 from governor.metrics.histogram import Exemplar
 from governor.metrics.tally import ABANDONED, GRANTED, REPEATED
+from governor.trace.contexts import ROOT, context_of
+from governor.tracewords import AHEAD, CLIENT, ENDED, LEASE, MEMBERS, OUTCOME, PERMITS, RESOURCES, WAIT
 from governor.tracing import SESSION
 
 # Holds that are traced at once; each takes about a kilobyte. With as many, the next one is not traced.
 MAX_HOLDS: Final = 10_000
-# Longer than either may be: not looked at.
-_MAX_TRACEPARENT: Final = 128
-_MAX_TRACESTATE: Final = 512
 
 # Why a hold has ended here that goes on: with the daemon, which its lease outlives.
 STOPPING: Final = "stopping"
-
-# Attributes, in the words of the metrics where there are any.
-RESOURCES: Final = "governor.resources"
-PERMITS: Final = "governor.permits"
-CLIENT: Final = "governor.client"
-OUTCOME: Final = "governor.outcome"
-WAIT: Final = "governor.wait_seconds"
-AHEAD: Final = "governor.ahead"
-LEASE: Final = "governor.lease"
-MEMBERS: Final = "governor.members"
-ENDED: Final = "governor.ended"
 
 # What gRPC's conventions count as the server's failure: UNAVAILABLE.
 _FAILURES: Final = frozenset((Reason.PAUSED, Reason.DRAINING, Reason.STATE_UNWRITABLE))
@@ -62,7 +49,6 @@ _FAILURES: Final = frozenset((Reason.PAUSED, Reason.DRAINING, Reason.STATE_UNWRI
 _NAMED: Final = frozenset(Reason) - {Reason.UNKNOWN_RESOURCE, Reason.MALFORMED, Reason.PERMISSION_DENIED}
 # How a hold ends badly: otherwise than by a release.
 _LOSSES: Final = frozenset((EndReason.EXPIRED.value, EndReason.REVOKED.value, EndReason.DISCONNECTED.value))
-_ROOT: Final = Context()
 
 _LOG: Final = logging.getLogger("governor")
 
@@ -116,18 +102,17 @@ class Spans:
         self._exemplify = exemplify
         self._too_many = too_many
         self._max_holds = max_holds
-        self._propagator = TraceContextTextMapPropagator()
-        self._cause = _Cause(SESSION, _ROOT)
+        self._cause = _Cause(SESSION, ROOT)
         self._waiting: dict[TicketId, _Cause] = {}
         self._holds: dict[LeaseId, _Hold] = {}
         self._complained = False
 
     def asked(self, method: str, traceparent: str = "", tracestate: str = "") -> None:
         """As `Follower.asked`."""
-        self._cause = _Cause(method, _ROOT)
+        self._cause = _Cause(method, ROOT)
         if traceparent:
             with self._unharmed():
-                self._cause = _Cause(method, self._context(traceparent, tracestate))
+                self._cause = _Cause(method, context_of(traceparent, tracestate))
 
     def refused(self, denial: Denial, claims: Sequence[Claim] = (), client: str = "") -> None:
         """As `Follower.refused`."""
@@ -201,7 +186,7 @@ class Spans:
         elif granted.deadline is not None:
             if len(self._holds) < self._max_holds:
                 asked = span.get_span_context()
-                parent = cause.parent or set_span_in_context(NonRecordingSpan(asked), _ROOT)
+                parent = cause.parent or set_span_in_context(NonRecordingSpan(asked), ROOT)
                 self._holds[granted.lease] = _Hold(parent, asked, now, grants, client)
             else:
                 self._too_many()
@@ -270,17 +255,6 @@ class Spans:
         if why != STOPPING:
             self._exemplify(grants, None, _exemplar(span, held, now))
         span.end(now)
-
-    # --- what an ask follows from -------------------------------------------------------------------------------
-
-    def _context(self, traceparent: str, tracestate: str) -> Context:
-        """What is malformed, or too long, says nothing."""
-        if len(traceparent) > _MAX_TRACEPARENT:
-            return _ROOT
-        carrier = {"traceparent": traceparent}
-        if tracestate and len(tracestate) <= _MAX_TRACESTATE:
-            carrier["tracestate"] = tracestate
-        return self._propagator.extract(carrier, _ROOT)
 
 
 def _exemplar(span: Span, value: Nanos, at: Nanos) -> Exemplar:

@@ -395,51 +395,6 @@ def test_what_fails_in_the_making_of_a_span_fails_nothing_else(
     ]
 
 
-@pytest.mark.parametrize(
-    "traceparent",
-    [
-        "",
-        "nonsense",
-        PARENT[:-1],
-        PARENT + "-more",
-        PARENT.upper(),
-        "ff" + PARENT[2:],
-        f"00-{'0' * 32}-b7ad6b7169203331-01",
-        f"00-{TRACE_ID}-{'0' * 16}-01",
-        "00-" + "\U0001f98a" * 32 + "-b7ad6b7169203331-01",
-        PARENT + " " * 100_000,
-    ],
-)
-def test_a_context_that_is_none_says_nothing(driver: Driver, kept: Books, traceparent: str) -> None:
-    """The ask begins a trace of its own, and is otherwise as any other."""
-    kept.spans.asked(ACQUIRE, traceparent, "vendor=1")
-    granted(driver)
-    (span,) = kept.made
-
-    assert parent_of(span) == ""
-    assert trace_of(span) != TRACE_ID
-
-
-@pytest.mark.parametrize("tracestate", ["=", "a=" + "b" * 600, "k=v," * 200, "\n", "\U0001f98a=1"])
-def test_a_trace_state_that_is_none_leaves_the_parent_as_it_is(driver: Driver, kept: Books, tracestate: str) -> None:
-    """Only the state is dropped."""
-    kept.spans.asked(ACQUIRE, PARENT, tracestate)
-    granted(driver)
-    (span,) = kept.made
-
-    assert trace_of(span) == TRACE_ID
-    assert span.context is not None
-    assert not span.context.trace_state.to_header()
-
-
-def test_a_later_version_of_the_header_is_understood(driver: Driver, kept: Books) -> None:
-    """As the recommendation wants it."""
-    kept.spans.asked(ACQUIRE, "01" + PARENT[2:] + "-something")
-    granted(driver)
-
-    assert trace_of(kept.made[0]) == TRACE_ID
-
-
 def test_metrics_are_told_of_each_wait_and_hold(driver: Driver, clock: FakeClock, kept: Books) -> None:
     """By its outcome, with the span that has all of it."""
     first = granted(driver)
