@@ -133,6 +133,8 @@ class Session(Belongings):
             self.place(op)
             return
         if len(self._waiting) >= MAX_WAITING:
+            if (follower := self._driver.follower) is not None:
+                follower.refused(Denial(Reason.LINE_FULL), claims, self.client)
             self.voice.crowded(op)
             return
         request_id = self._prefix + str(op)

@@ -26,7 +26,7 @@ from governor.rpc.listing import Listing
 from governor.rpc.reading import Reading
 from governor.rpc.replies import Replies
 from governor.rpc.session import SessionService
-from governor.rpc.traces import trace_of
+from governor.rpc.traces import NO_TRACE, trace_of
 from governor.tracing import ACQUIRE
 from governor.v1 import governor_pb2 as pb
 
@@ -75,10 +75,16 @@ class GovernorServicer:
         return methods_of(SERVICE, handlers | {"ListResources": lists, "Session": self._sessions.handler()})
 
     def _acquire(self, raw: bytes, context: Context) -> Answer | Awaitable[Answer]:
-        if self._driver.follower is not None:
-            self._driver.follower.asked(ACQUIRE, *trace_of(context.invocation_metadata() or ()))
+        follower = self._driver.follower
         if self._guard.policy is not None:
-            return self._acquire_as(self._guard.caller(context), raw, context)
+            caller = self._guard.caller(context)
+            if follower is not None:
+                # What is traced is not for a stranger to decide.
+                known = not isinstance(caller, Denial)
+                follower.asked(ACQUIRE, *(trace_of(context.invocation_metadata() or ()) if known else NO_TRACE))
+            return self._acquire_as(caller, raw, context)
+        if follower is not None:
+            follower.asked(ACQUIRE, *trace_of(context.invocation_metadata() or ()))
         ask = self._asks.read(raw)
         if isinstance(ask, Denial):
             return self._refused(ask)

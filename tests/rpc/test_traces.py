@@ -1,17 +1,23 @@
 """What an ask follows from comes with it, as metadata of a call or in a message of a session, and stays with it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import sys
+import tracemalloc
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from grpc import aio
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, Sampler
 
 from governor.access import Client, Verb, digest_of
 from governor.core.kinds.semaphore import SemaphoreSpec
 from governor.core.types import SECOND
 from governor.rpc.traces import MAX_TRACED, NO_TRACE, trace_of, traces_of
+from governor.tracewords import MAX_TRACEPARENT, MAX_TRACESTATE
 from governor.v1 import governor_pb2 as pb
 from tests.rpc.conftest import RESOURCES, World, ask, declared, until, world
 from tests.rpc.peer import Peer, hello, want
@@ -22,11 +28,11 @@ A = Client("a", (digest_of(b"token of a"),), frozenset({Verb.ACQUIRE}), ("sem", 
 
 
 @asynccontextmanager
-async def traced(folder: Path, *clients: Client) -> AsyncIterator[tuple[World, Books]]:
+async def traced(folder: Path, *clients: Client, sampler: Sampler | None = None) -> AsyncIterator[tuple[World, Books]]:
     """A daemon's inside that traces."""
     some = [each for each in RESOURCES if each.name != "sem"]
     async with world(folder, declared("sem", SemaphoreSpec(1)), *some, clients=clients or None) as governor:
-        with books(governor.driver, governor.clock) as kept:
+        with books(governor.driver, governor.clock, sampler=sampler) as kept:
             yield governor, kept
 
 
@@ -175,7 +181,23 @@ class TestCalls:
 
             assert kept.outcomes == ["unauthenticated", "permission_denied", "granted"]
             assert [said(span, "client") for span in kept.asks] == ["", "a", "a"]
-            assert numbers(kept) == [4, 4, 4]
+            assert numbers(kept) == [0, 4, 4]
+
+    async def test_a_stranger_does_not_decide_what_is_traced(self, folder: Path) -> None:
+        """Though whoever is known does, by a call and on a session."""
+        async with traced(folder, A, sampler=ParentBased(ALWAYS_OFF)) as (governor, kept):
+            token = (("authorization", "Bearer token of a"),)
+            for stranger in ((), (("authorization", "Bearer nobody"),), (*token, *token)):
+                with pytest.raises(aio.AioRpcError):
+                    await governor.stub.Acquire(ask("open"), metadata=(*stranger, *following(4)))
+            unknown = Peer(governor, "nobody")
+            await unknown.say(hello=hello(), acquires=[want(1, "open")], traces=[of(4, 1)])
+            assert await unknown.end() is not None
+            assert not kept.made
+
+            await governor.stub.Acquire(ask("open"), metadata=(*token, *following(5)))
+            await Peer.begin(governor, by="token of a", acquires=[want(1, "open")], traces=[of(6, 1)])
+            assert numbers(kept) == [5, 6]
 
 
 class TestSessions:
@@ -261,6 +283,30 @@ class TestSessions:
             assert numbers(kept) == [10, 20, 30]
             assert {said(span, "client") for span in kept.asks} == {"a"}
 
+    async def test_one_too_many_of_a_session_says_why(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Told by itself or with others, though it never gets to the driver."""
+        monkeypatch.setattr("governor.session.MAX_WAITING", 1)
+        async with traced(folder) as (governor, kept):
+            peer = await Peer.begin(governor, acquires=[want(1), want(2)])
+            await peer.do(acquires=[want(3)], traces=[of(30, 3)])
+            await peer.do(alike=[pb.SessionAcquires(ops=[4, 5], ask=want(0))])
+            await peer.do(alike=[pb.SessionAcquires(ops=[6], ask=want(0))], traces=[of(60, 6)])
+
+            assert kept.outcomes == ["granted", *["line_full"] * 4]
+            assert numbers(kept) == [0, 30, 0, 0, 60]
+            assert {said(span, "client") for span in kept.asks} == {"me"}
+            assert {said(span, "resources") for span in kept.asks} == {("sem",)}
+
+    async def test_nothing_of_a_message_is_kept_when_it_is_done(self, folder: Path) -> None:
+        """The next may be long in coming."""
+        async with traced(folder) as (governor, kept):
+            peer = await Peer.begin(governor)
+            await peer.do(acquires=[want(1, "open")], traces=[of(10, *range(1, 1000))])
+            (stream,) = governor.server._sessions._streams
+
+            assert not stream._traces
+            assert numbers(kept) == [10]
+
     async def test_where_nothing_is_traced_what_is_said_of_it_is_nothing(self, governor: World) -> None:
         """Whoever sends it is answered as anybody."""
         peer = await Peer.begin(governor)
@@ -285,16 +331,65 @@ class TestSessions:
 
 
 def test_more_than_can_be_asked_for_is_not_looked_at() -> None:
-    """However many ops one message names."""
-    request = pb.SessionRequest(traces=[of(1, *range(1, 100_000))])
+    """However many ops one message names, in one context or in many."""
+    ops = range(1, 100_000)
+    assert len(traces_of(pb.SessionRequest(traces=[of(1, *ops)]))) == MAX_TRACED
+    assert len(traces_of(pb.SessionRequest(traces=[of(1, *ops[start::50]) for start in range(50)]))) == MAX_TRACED
 
-    assert len(traces_of(request)) == MAX_TRACED
+
+def test_no_more_contexts_are_looked_at_than_there_may_be() -> None:
+    """Empty ones cost two bytes each."""
+    looked = 0
+
+    def contexts() -> Iterator[pb.TraceContext]:
+        nonlocal looked
+        while True:
+            looked += 1
+            yield pb.TraceContext()
+
+    request = SimpleNamespace(traces=contexts())
+
+    assert not traces_of(cast("pb.SessionRequest", request))
+    assert looked == MAX_TRACED
+
+
+@pytest.mark.parametrize(
+    ("parent_", "state", "kept"),
+    [
+        ("p" * 240_000, "", 0),
+        ("", "s" * 240_000, 0),
+        (PARENT, "s" * 240_000, 1),
+        ("p" * MAX_TRACEPARENT, "s" * MAX_TRACESTATE, 1),
+        ("\U0001f98a" * MAX_TRACEPARENT, "\U0001f98a" * MAX_TRACESTATE, 1),
+    ],
+)
+def test_what_is_kept_of_a_message_is_small_whatever_it_says(parent_: str, state: str, kept: int) -> None:
+    """In bytes, also while it is read: what thousands of ops follow from is there once."""
+    context = pb.TraceContext(ops=range(1, 4096), traceparent=parent_, tracestate=state)
+    request = pb.SessionRequest(traces=[context])
+    tracemalloc.start()
+    try:
+        traces = traces_of(request)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert len({id(trace) for trace in traces.values()}) == kept
+    assert sum(map(sys.getsizeof, {text for trace in traces.values() for text in trace})) < 4096
+    assert most < 2 * 1024 * 1024
 
 
 def test_metadata_that_is_not_text_says_nothing() -> None:
     """As of a header in binary."""
     assert trace_of([("traceparent", b"x"), ("other", "y")]) == NO_TRACE
     assert trace_of([("tracestate", "a=1"), ("traceparent", PARENT)]) == (PARENT, "a=1")
+
+
+def test_metadata_that_is_too_long_says_nothing() -> None:
+    """A state that is so by its parts leaves the parent as it is."""
+    long = "a" * (MAX_TRACESTATE // 2)
+    assert trace_of([("traceparent", PARENT + "-" * MAX_TRACEPARENT), ("tracestate", "a=1")]) == NO_TRACE
+    assert trace_of([("traceparent", PARENT), ("tracestate", long), ("tracestate", long)]) == (PARENT, "")
 
 
 def test_two_parents_are_none() -> None:
