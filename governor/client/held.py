@@ -95,9 +95,10 @@ class Held:
     def lose(self, reason: str) -> None:
         """It is ours no more, and whoever holds it does not know yet."""
         self.reason = reason
-        if self.span is not None:
-            self.span.lost(reason)
         self.state = State.LOST  # only now, since others look at it
+        # Only now, too: whoever makes a span looks for a loss when it is there.
+        if self.span is not None:
+            self.span.lost()
 
     def extend(self, since: int) -> None:
         """The daemon counts its length from ``since`` or later."""

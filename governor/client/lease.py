@@ -160,7 +160,7 @@ class Lease:
         """Of a program that traces: it is done with this. A forked child has nothing to say of it."""
         held = self._held
         if held is not None and held.span is not None and held.owner == self._link.pid:
-            held.span.end()
+            held.span.end(held.state, held.reason)
 
     def detach(self) -> int:
         """Have it outlive this block and this process: nobody keeps it alive, until somebody adopts it.
@@ -177,8 +177,7 @@ class Lease:
         if held is not None and held.state is State.HELD and held.owner == self._link.pid:
             self._link.submit(lambda talk: talk.keeping.detach(held))
             held.state = State.DETACHED
-            if held.span is not None:
-                held.span.end(detached=True)
+            self._end_span()
         return self.id
 
     def _submit(self, held: Held) -> None:
@@ -202,8 +201,9 @@ class Lease:
 
     def _enter(self) -> None:
         """Raise, if it is over: the block would run without a permit."""
-        self.check()
         if self.ended:
+            self._end_span()  # there will be no end of the block that would
+            self.check()
             raise UsageError(f"{self!r} is over, or another process holds it: acquire again")
 
     def leave(self, error: BaseException | None) -> None:

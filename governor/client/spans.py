@@ -25,15 +25,9 @@ from opentelemetry.trace import (
 from governor import __version__
 from governor.client.asks import SECOND, Claims
 from governor.client.errors import GovernorError, NotGranted, Unavailable
-from governor.client.held import Held
-from governor.client.tracing import Trace, bounded
-
-_RESOURCES: Final = "governor.resources"
-_PERMITS: Final = "governor.permits"
-_OUTCOME: Final = "governor.outcome"
-_WAIT: Final = "governor.wait_seconds"
-_LEASE: Final = "governor.lease"
-_ENDED: Final = "governor.ended"
+from governor.client.held import Held, State
+from governor.client.tracing import Trace
+from governor.tracewords import ENDED, LEASE, MAX_TRACESTATE, OUTCOME, PERMITS, RESOURCES, WAIT
 
 _RELEASED: Final = "released"
 _DETACHED: Final = "detached"
@@ -44,10 +38,10 @@ _LOG: Final = logging.getLogger("governor.client")
 
 def begin(claims: Claims) -> "Asking | None":
     """The span of an ask that begins now, in whatever trace the program is; None without a provider."""
-    provider = get_tracer_provider()
-    if isinstance(provider, ProxyTracerProvider):
-        return None  # nobody has set one up
     try:
+        provider = get_tracer_provider()
+        if isinstance(provider, ProxyTracerProvider):
+            return None  # nobody has set one up
         return Asking(provider.get_tracer("governor.client", __version__), claims)
     except Exception:  # noqa: BLE001 - as in `_unharmed`
         _complain()
@@ -89,8 +83,10 @@ class Asking:
             span = self._tracer.start_span(_title("hold", self._claims), links=links)
             if span.is_recording():
                 _describe(span, self._claims)
-                span.set_attribute(_LEASE, held.id)
+                span.set_attribute(LEASE, held.id)
                 held.span = Hold(span)
+                if held.state is State.LOST:  # before there was a span to tell
+                    held.span.lost()
 
     def refused(self, error: GovernorError) -> None:
         """It was answered, and not by a grant."""
@@ -114,11 +110,11 @@ class Asking:
             return
         with _unharmed():
             _describe(span, self._claims)
-            span.set_attribute(_OUTCOME, outcome)
+            span.set_attribute(OUTCOME, outcome)
             if waited is not None:
-                span.set_attribute(_WAIT, waited / SECOND)
+                span.set_attribute(WAIT, waited / SECOND)
             if lease is not None:
-                span.set_attribute(_LEASE, lease)
+                span.set_attribute(LEASE, lease)
             if why:
                 span.set_status(Status(StatusCode.ERROR, why))
             span.end()
@@ -127,31 +123,34 @@ class Asking:
 class Hold:
     """One lease, from its grant to its end."""
 
-    __slots__ = ("_lost", "_span")
+    __slots__ = ("_lost_at", "_span")
 
     def __init__(self, span: Span) -> None:
         self._span: Span | None = span
-        # Why it was lost, and when that was, by the wall clock.
-        self._lost: tuple[str, int] | None = None
+        # By the wall clock.
+        self._lost_at: int | None = None
 
-    def lost(self, reason: str) -> None:
+    def lost(self) -> None:
         """It is over; from any thread, and before the program knows."""
-        self._lost = reason, time.time_ns()
+        if self._lost_at is None:
+            self._lost_at = time.time_ns()
 
-    def end(self, *, detached: bool = False) -> None:
-        """The program is done with it; safe twice."""
+    def end(self, state: State, reason: str) -> None:
+        """The program is done with it; safe twice. ``state`` and ``reason`` of the lease.
+
+        What has become of it is known from these: whoever loses it may not have come to tell us when that was.
+        """
         span, self._span = self._span, None
         if span is None:
             return
         with _unharmed():
-            if self._lost is None:
-                span.set_attribute(_ENDED, _DETACHED if detached else _RELEASED)
-                span.end()
-            else:
-                reason, at = self._lost
-                span.set_attribute(_ENDED, reason)
+            if state is State.LOST:
+                span.set_attribute(ENDED, reason)
                 span.set_status(Status(StatusCode.ERROR, reason))
-                span.end(at)
+                span.end(self._lost_at)
+            else:
+                span.set_attribute(ENDED, _DETACHED if state is State.DETACHED else _RELEASED)
+                span.end()
 
 
 def _title(what: str, claims: Claims) -> str:
@@ -159,9 +158,10 @@ def _title(what: str, claims: Claims) -> str:
 
 
 def _describe(span: Span, claims: Claims) -> None:
-    span.set_attributes({_RESOURCES: [name for name, _ in claims], _PERMITS: [permits for _, permits in claims]})
+    span.set_attributes({RESOURCES: [name for name, _ in claims], PERMITS: [permits for _, permits in claims]})
 
 
 def _told(context: SpanContext) -> Trace:
     parent = f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags & 0xFF:02x}"
-    return bounded(parent, context.trace_state.to_header() if context.trace_state else "")
+    state = context.trace_state.to_header() if context.trace_state else ""
+    return parent, state if len(state) <= MAX_TRACESTATE else ""

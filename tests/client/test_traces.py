@@ -1,9 +1,6 @@
 """A program that traces has its asks and holds in its traces, and those of the daemon with them."""
 
 import asyncio
-import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,19 +11,15 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
 from opentelemetry.trace import SpanKind, StatusCode
 
-from governor import AsyncClient, Client, LeaseLost, NotGranted, Unavailable
+from governor import AsyncClient, Client, LeaseLost, NotGranted, Unavailable, UsageError
 from governor.client import spans
-from governor.client.asks import Ask
-from governor.v1 import governor_pb2 as pb
-from tests.client.scene import Scene, granted, handled, welcome
+from tests.client.program import Program
 from tests.e2e.client import Client as Raw
 from tests.e2e.conftest import starting
-from tests.e2e.process import BOUND, ROOT, Daemon, until
+from tests.e2e.process import BOUND, Daemon, until
 from tests.trace.books import id_of, linked, parent_of, said, trace_of
 from tests.trace.collector import Collector, collecting, values
 
@@ -71,48 +64,6 @@ class _Broken(SpanProcessor):
 async def _acquire(gov: AsyncClient, resource: str) -> None:
     async with gov.acquire(resource, wait=BOUND):
         raise AssertionError("nobody gave it back")
-
-
-def _parent(of: str) -> str:
-    return f"00-{ord(of):032x}-{ord(of):016x}-01"
-
-
-def _traced(scene: Scene, of: str) -> Ask:
-    """An ask that follows from something."""
-    ask = scene.unasked()
-    ask.trace = (_parent(of), "")
-    scene.talk.ask(ask, scene.now)
-    return ask
-
-
-def _said(message: pb.SessionRequest) -> dict[int, str]:
-    """What each ask follows from."""
-    return {op: trace.traceparent for trace in message.traces for op in trace.ops}
-
-
-class Program:
-    """What a program has set up: a provider, and all spans that ended."""
-
-    def __init__(self, provider: TracerProvider) -> None:
-        self._exporter = InMemorySpanExporter()
-        provider.add_span_processor(SimpleSpanProcessor(self._exporter))
-        self.provider = provider
-        self.tracer = provider.get_tracer("program")
-
-    @property
-    def made(self) -> list[ReadableSpan]:
-        """In the order of their ends, but for its own."""
-        return [span for span in self._exporter.get_finished_spans() if span.name.startswith(("acquire", "hold"))]
-
-    @property
-    def asks(self) -> list[ReadableSpan]:
-        """Of acquires."""
-        return [span for span in self.made if span.name.startswith("acquire")]
-
-    @property
-    def holds(self) -> list[ReadableSpan]:
-        """Of holds."""
-        return [span for span in self.made if span.name.startswith("hold")]
 
 
 @pytest.fixture
@@ -229,6 +180,23 @@ class TestThreads:
         assert hold.end_time is not None
         assert started.start_time is not None
         assert hold.end_time <= started.start_time
+
+    @pytest.mark.parametrize("end", ["lost", "released"])
+    def test_a_block_that_does_not_begin_has_ended_its_hold(
+        self, gov: Client, program: Program, me: Raw, end: str
+    ) -> None:
+        """There is no end of the block that would: the lease was over before it."""
+        lease = gov.acquire("many")
+        if end == "lost":
+            me.release(lease.id)
+            until(lambda: lease.lost, "it is noticed")
+        else:
+            lease.release()
+        with pytest.raises(LeaseLost if end == "lost" else UsageError), lease:
+            raise AssertionError("it would run without a permit")
+        (hold,) = program.holds
+
+        assert hold.status.status_code is (StatusCode.ERROR if end == "lost" else StatusCode.UNSET)
 
     def test_a_lease_that_is_detached_ends_here(self, gov: Client, program: Program, me: Raw) -> None:
         """Whoever adopts it has not asked for it."""
@@ -358,135 +326,6 @@ class TestTasks:
         assert [said(ask, "outcome") for ask in program.asks] == ["above_capacity", "let_through"]
 
 
-class TestMessages:
-    """What is said on a session."""
-
-    def test_the_first_message_says_what_its_asks_follow_from(self) -> None:
-        """Before anybody can know whether it is read; later ones only where it is."""
-        scene = Scene()
-        first = _traced(scene, "a")
-        (hello,) = scene.greeted(alike=True)
-        assert _said(hello) == {first.op: _parent("a")}
-        _traced(scene, "b")
-        (later,) = scene.said()
-        assert not later.traces
-
-    def test_a_daemon_that_traces_is_told_each(self) -> None:
-        """Those that follow from the same, and are alike, together."""
-        scene = Scene()
-        scene.connect()
-        scene.said()
-        told = welcome(alike=True)
-        told.welcome.traces = True
-        scene.hear(told, handled(1))
-        asks = [_traced(scene, "a"), _traced(scene, "a"), scene.ask(), _traced(scene, "b")]
-        (message,) = scene.said()
-
-        assert [list(alike.ops) for alike in message.alike] == [[ask.op for ask in asks]]
-        assert len(message.traces) == 2
-        assert _said(message) == {asks[0].op: _parent("a"), asks[1].op: _parent("a"), asks[3].op: _parent("b")}
-        scene.hear(*[granted(ask, number) for number, ask in enumerate(asks, 1)])
-
-    def test_an_ask_that_is_repeated_says_it_again(self) -> None:
-        """On the next connection, whose daemon may be another."""
-        scene = Scene()
-        scene.greeted()
-        ask = _traced(scene, "a")
-        scene.said()
-        scene.break_off()
-        (hello,) = scene.greeted()
-
-        assert _said(hello) == {ask.op: _parent("a")}
-
-    def test_no_message_is_longer_than_it_may_be_for_it(self) -> None:
-        """However many asks follow from however much."""
-        scene = Scene()
-        scene.greeted()
-        asks = [scene.ask() for _ in range(2000)]
-        for number, ask in enumerate(asks):
-            ask.trace = (f"00-{number:032x}-{number + 1:016x}-01", "s" * 512)
-        scene.break_off()
-        scene.connect()
-        message = scene.talk.next_message(scene.now)
-
-        assert message is not None
-        assert 64 * 1024 < len(message) < 256 * 1024
-
-
-@pytest.mark.parametrize("loads", ["", "import opentelemetry.trace"])
-def test_a_program_that_does_not_trace_pays_nothing_for_it(daemon: Daemon, me: Raw, loads: str) -> None:
-    """One that has not loaded OpenTelemetry loads nothing of it; one without a provider has no span."""
-    lines = [
-        "import sys",
-        loads,
-        "import governor",
-        "with governor.Client(sys.argv[1], name='plain') as gov, gov.acquire('many') as lease:",
-        "    print(lease.id > 0, lease._held.span, *sorted(m for m in sys.modules if m.startswith('opentelemetry')))",
-    ]
-    run = subprocess.run(
-        [sys.executable, "-c", "\n".join(lines), daemon.address],
-        capture_output=True,
-        text=True,
-        timeout=BOUND,
-        check=True,
-        cwd=ROOT,
-    )
-    works, span, *loaded = run.stdout.split()
-
-    assert (works, span) == ("True", "None")
-    assert bool(loaded) is bool(loads)
-
-
-def test_a_program_with_a_provider_traces_by_itself(daemon: Daemon, me: Raw, collector: Collector) -> None:
-    """Nothing has to be said to the client."""
-    lines = [
-        "import sys",
-        "from opentelemetry import trace",
-        "from opentelemetry.sdk.trace import TracerProvider",
-        "import governor",
-        "trace.set_tracer_provider(TracerProvider())",
-        "with trace.get_tracer('x').start_as_current_span('order') as order:",
-        "    with governor.Client(sys.argv[1]) as gov, gov.acquire('many'):",
-        "        print(trace.format_trace_id(order.get_span_context().trace_id))",
-    ]
-    run = subprocess.run(
-        [sys.executable, "-c", "\n".join(lines), daemon.address],
-        capture_output=True,
-        text=True,
-        timeout=BOUND,
-        check=True,
-        cwd=ROOT,
-    )
-    until(lambda: run.stdout.strip() in traces(collector), "the daemon tells of it")
-
-
-@pytest.mark.parametrize("command", [["run", "many", "--", "sh", "-c", "echo $TRACEPARENT"], ["acquire", "many"]])
-def test_a_command_within_a_trace_hands_it_on(
-    daemon: Daemon, me: Raw, collector: Collector, command: list[str]
-) -> None:
-    """To the daemon, and to what it runs."""
-    parent = f"00-{len(command):032x}-b7ad6b7169203331-01"
-    run = subprocess.run(
-        [sys.executable, "-m", "governor.cli", *command[:2], "--address", daemon.address, *command[2:]],
-        env={**os.environ, "TRACEPARENT": parent, "TRACESTATE": "a=1"},
-        capture_output=True,
-        text=True,
-        timeout=BOUND,
-        check=True,
-        cwd=ROOT,
-    )
-    if command[0] == "run":
-        assert run.stdout == f"{parent}\n"
-    else:
-        me.release(int(run.stdout.split()[1]))
-    until(lambda: f"{len(command):032x}" in traces(collector), "the daemon tells of it")
-
-
 def clients(collector: Collector) -> set[object]:
     """Whose asks and holds have come."""
     return {values(span.attributes)["governor.client"] for span in list(collector.spans)}
-
-
-def traces(collector: Collector) -> set[str]:
-    """In which they are."""
-    return {span.trace_id.hex() for span in list(collector.spans)}
