@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from typing import Final, Protocol
 
 from governor.core.types import Claim, Denial, Nanos
+from governor.tracewords import MAX_TRACESTATE
 
 # By what an ask came, as OpenTelemetry's conventions call the method of a call.
 ACQUIRE: Final = "governor.v1.Governor/Acquire"
@@ -21,7 +22,6 @@ _DISABLED: Final = "OTEL_SDK_DISABLED"
 _PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 
 _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
-_MAX_TRACESTATE: Final = 512
 
 
 @dataclass(slots=True, frozen=True)
@@ -41,6 +41,11 @@ class TracingError(Exception):
     """Nothing can be traced as the config and the environment say."""
 
 
+def cannot(error: Exception) -> TracingError:
+    """What to raise for whatever goes wrong in OpenTelemetry, which reads variables when it is loaded, and later."""
+    return TracingError(f"tracing: it cannot be set up: {error}; see the variables OTEL_*")
+
+
 class Follower(Protocol):
     """Whoever makes spans of asks. Called in the event loop; must be quick, and must not raise."""
 
@@ -58,7 +63,7 @@ def of_environment(environ: Mapping[str, str]) -> tuple[str, str] | None:
     parent, state = environ.get("TRACEPARENT", ""), environ.get("TRACESTATE", "")
     if not _TRACEPARENT.fullmatch(parent):
         return None
-    return parent, state if state.isascii() and state.isprintable() and len(state) <= _MAX_TRACESTATE else ""
+    return parent, state if state.isascii() and state.isprintable() and len(state) <= MAX_TRACESTATE else ""
 
 
 def by_environment(environ: Mapping[str, str]) -> Tracing | None:

@@ -8,7 +8,6 @@ import os
 import socket
 from collections.abc import Callable
 
-from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SpanExporter
@@ -17,12 +16,13 @@ from opentelemetry.sdk.trace.sampling import ParentBased, Sampler, TraceIdRatioB
 from governor import __version__
 from governor.aside import aside
 from governor.clock import unix_nanos
-from governor.core.types import SECOND, Reason
+from governor.core.types import Reason
 from governor.driver import Driver
 from governor.metrics import Metrics
+from governor.trace.collector import exporter as _exporter
 from governor.trace.outgoing import Dropped, Outgoing
 from governor.trace.spans import Spans
-from governor.tracing import Tracing, TracingError
+from governor.tracing import Tracing, TracingError, cannot
 
 __all__ = ["Dropped", "Outgoing", "Spans", "Trace", "begin"]
 
@@ -62,25 +62,26 @@ def begin(
     ``exporter``: instead of the one to the collector. Raises TracingError.
     """
     try:
-        outgoing = Outgoing(
-            exporter or _exporter(asked), exported=metrics.spans_exported, dropped=metrics.spans_dropped
-        )
         provider = TracerProvider(_sampler(asked), _resource(asked), shutdown_on_exit=False)
+        spans = Spans(
+            provider.get_tracer("governor", __version__),
+            unix_nanos,
+            code=code,
+            exemplify=metrics.exemplify,
+            too_many=lambda: metrics.spans_dropped(Dropped.TOO_MANY_HOLDS, 1),
+        )
+        # Last, since only these have anything that would have to be ended.
+        to = exporter or _exporter(asked, os.environ)
+        try:
+            outgoing = Outgoing(to, exported=metrics.spans_exported, dropped=metrics.spans_dropped)
+        except BaseException:
+            to.shutdown()
+            raise
+    except TracingError:
+        raise
     except Exception as error:
-        raise TracingError(f"tracing: it cannot be set up: {error}; see the variables OTEL_*") from error
-    spans = Spans(
-        provider.get_tracer("governor", __version__),
-        unix_nanos,
-        code=code,
-        exemplify=metrics.exemplify,
-        too_many=lambda: metrics.spans_dropped(Dropped.TOO_MANY_HOLDS, 1),
-    )
+        raise cannot(error) from error
     return Trace(driver, metrics, provider, outgoing, spans)
-
-
-def _exporter(asked: Tracing) -> SpanExporter:
-    timeout = None if asked.timeout is None else asked.timeout / SECOND
-    return OTLPSpanExporter(endpoint=asked.endpoint or None, timeout=timeout)
 
 
 def _sampler(asked: Tracing) -> Sampler | None:

@@ -68,10 +68,11 @@ class Outgoing(SpanProcessor):
         self._under_way = 0
         self._ending = self._abandoned = False
         self._failing = False
-        self._complaints = _Complaints()
         # A daemon thread, since it may stand in an export for as long as that takes.
         self._thread = threading.Thread(target=self._run, name="traces", daemon=True)
         self._thread.start()
+        # Only when there is one, which the system may refuse; it has nothing to export before there are spans.
+        self._complaints = _Complaints()
 
     def on_end(self, span: ReadableSpan) -> None:
         """Have it exported, if there is room."""
@@ -128,6 +129,7 @@ class Outgoing(SpanProcessor):
 
     def _export(self, batch: list[ReadableSpan]) -> str:
         """Why they were not taken, if they were not."""
+        self._complaints.last = ""  # of this export, not of one before
         try:
             if self._exporter.export(batch) is SpanExportResult.SUCCESS:
                 return ""
@@ -151,7 +153,8 @@ class _Complaints(logging.Filter):
         super().__init__()
         self.last = ""
         self._logger = logging.getLogger("opentelemetry.exporter.otlp.proto.grpc.exporter")
-        self._logger.addFilter(self)
+        # Before the exporter's own, which would keep from us what it has said within the last 20 seconds.
+        self._logger.filters.insert(0, self)
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Keep it, and let nobody else see it."""

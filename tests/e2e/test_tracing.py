@@ -198,16 +198,31 @@ def test_a_daemon_that_does_not_trace_loads_nothing_of_it(
     assert not [name for name in loaded if name.startswith(("opentelemetry", "governor.trace."))]
 
 
-def test_what_cannot_be_set_up_is_said_at_the_start(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As any config that is wrong, before a lease id is used up."""
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "soon")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "soon"),
+        ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "abc"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://me:hunter2@otel:4317"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "Authorization: Bearer hunter2"),
+    ],
+)
+def test_what_cannot_be_set_up_is_said_at_the_start(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    """As any config that is wrong, before a lease id is used up, and without a secret."""
+    monkeypatch.setenv(name, value)
     config = folder / "governor.yaml"
     config.write_text(HEAD.format(folder=folder, drain="0s") + "tracing: on\n", encoding="utf-8")
     ended = serve_to_the_end(config, folder / "state")
 
     assert ended.code == 78
-    assert ended.stderr.splitlines()[-1].startswith("governor: tracing: it cannot be set up: ")
-    assert "OTEL_" in ended.stderr
+    (said,) = [line for line in ended.stderr.splitlines() if line.startswith("governor: ")]
+    assert ended.stderr.splitlines()[-1] == said
+    assert said.startswith("governor: tracing: ")
+    assert "OTEL_" in said
+    assert "hunter2" not in ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 def test_a_session_is_followed_too(collector: Collector, start: Start, connect: Connect) -> None:

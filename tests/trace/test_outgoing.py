@@ -163,6 +163,37 @@ def test_what_is_not_taken_is_dropped_counted_and_said_once(
         assert " ".join(str(answer).split()) in begun
 
 
+def test_what_an_exporter_said_of_one_export_is_not_told_of_another(caplog: pytest.LogCaptureFixture) -> None:
+    """One that says nothing has said nothing, whatever it said an hour ago."""
+    with post() as made:
+        answers: list[bool | str] = ["DEADLINE_EXCEEDED from there", True, False]
+        for name, answer in enumerate(answers):
+            made.make(name)
+            made.collector.next()
+            made.collector.answers.put(answer)
+
+    begun = [message for message in caplog.messages if "cannot be exported" in message]
+    assert len(begun) == 2
+    assert "DEADLINE_EXCEEDED from there" in begun[0]
+    assert "the collector did not take them" in begun[1]
+
+
+def test_without_a_thread_nothing_is_kept_from_others(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A system that has no more of them makes it fail, and leaves all as it was."""
+
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(RuntimeError):
+        Post()
+    logging.getLogger(OTLP).error("of somebody without a queue")
+
+    assert caplog.messages == ["of somebody without a queue"]
+
+
 def test_the_end_exports_what_is_there_at_once() -> None:
     """Without waiting for others."""
     made = Post(delay=10 * BOUND)
