@@ -3,14 +3,15 @@
 It knows its keys. It must never know how they are carried out.
 """
 
+import ipaddress
 import re
 from typing import Annotated, ClassVar, Final
-from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from governor.address import MAX_PORT
 from governor.config.accepts import Accepts, Context, HintError, refusal
 from governor.config.declared import Declared
 from governor.config.nodes import MappingNode, Scalar
@@ -19,25 +20,43 @@ from governor.core.types import Nanos
 from governor.tracing import Tracing
 
 _MAX_URL: Final = 1024
+# Where collectors take OTLP over gRPC.
+_PORT: Final = 4317
+_SCHEME: Final = re.compile(r"https?://", re.IGNORECASE)
+# Of a URL: the scheme, an IPv6 address or a name, and what is written for a port.
+_PARTS: Final = re.compile(r"(https?)://(?:\[([^\[\]]+)\]|([\w.-]+))(?::([0-9]*))?/?", re.IGNORECASE | re.ASCII)
+_BEHIND: Final = re.compile(r"//[^/?#]+[/?#]")
 _MAX_SERVICE: Final = 255
 
 
 def _url(scalar: Scalar, _: Context) -> str:
+    """Made anew of its parts, so that what is sent to is what was understood."""
     text = scalar.text
-    try:
-        url = urlsplit(text)
-        port = url.port
-    except ValueError:
-        raise HintError from None
-    if url.username or url.password:
+    if "@" in text:
         raise HintError("a password belongs into OTEL_EXPORTER_OTLP_HEADERS")
-    if url.scheme not in {"http", "https"}:
-        raise HintError("it begins with http:// or https://")
-    if not url.hostname or not text.isascii() or not text.isprintable() or " " in text or len(text) > _MAX_URL:
+    if not text.isascii() or not text.isprintable() or " " in text or len(text) > _MAX_URL:
         raise HintError
-    if url.path not in {"", "/"} or url.query or url.fragment:
-        raise HintError("for gRPC there is nothing behind the port")
-    return text if port else f"{text.rstrip('/')}:4317"
+    if not _SCHEME.match(text):
+        raise HintError("it begins with http:// or https://")
+    url = _PARTS.fullmatch(text)
+    if url is None:
+        if _BEHIND.search(text):
+            raise HintError("for gRPC there is nothing behind the port")
+        raise HintError
+    scheme, number, name, port = url.groups()
+    if number is not None and not _is_ipv6(number):
+        raise HintError
+    if port is not None and not 0 < int(port or 0) <= MAX_PORT:
+        raise HintError(f"a port is a number from 1 to {MAX_PORT}; not written, it is {_PORT}")
+    return f"{scheme.lower()}://{name or f'[{number}]'}:{int(port or _PORT)}"
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _ratio(scalar: Scalar, _: Context) -> float:
@@ -58,7 +77,7 @@ def _service(scalar: Scalar, _: Context) -> str:
 _URL: Final = Accepts(
     "the URL of a collector, such as http://127.0.0.1:4317",
     _url,
-    {"type": "string", "pattern": r"^https?://[^/?#@\s]+/?$"},
+    {"type": "string", "pattern": r"^https?://([\w.-]+|\[[0-9A-Fa-f:.]+(%[\w.-]+)?\])(:0*[1-9][0-9]*)?/?$"},
 )
 
 
