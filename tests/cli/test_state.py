@@ -9,7 +9,6 @@ import pytest
 
 from governor.core.kinds.pool import MemberSpec, PoolSpec
 from governor.core.kinds.semaphore import SemaphoreSpec
-from governor.core.memory import Memory
 from governor.core.resource import Remembered, ResourceSpec
 from governor.core.snapshot import Held, Past
 from governor.core.types import SECOND, Claim, EndReason, Grant, LeaseId, Member
@@ -115,14 +114,14 @@ def test_dump_shows_no_secrets_unless_told_to(run: Run, tmp_path: Path) -> None:
     labels = (("password", "s3cret-3"),)
     held = Held(LeaseId(1), (grant,), 50, "me", SECOND, f"{session}/7", labels, SECOND, 20, 0, orphaned=False)
     past = Past(LeaseId(2), (Claim("db", 1),), "me", f"{session}/8", EndReason.RELEASED, 7, 0)
-    # As a pool has it of one that is declared no more while it is lent.
-    memory: Memory = {"members": {"gone": {"attributes": {"dsn": "s3cret-4"}, "generation": 1}}}
+    # As a pool has it of a member that is declared no more while it is lent.
+    lent = Remembered(spec, {"members": {"gone": {"attributes": {"dsn": "s3cret-4"}, "generation": 1}}}, 12)
     with closing(Store(tmp_path)) as store:
         store.write(
             Batch(
                 leases=[lease_row(held, graced=False)],
                 past=[past_row(past)],
-                resources=[resource_row(Remembered(spec, memory, 12))],
+                resources=[resource_row(lent)],
                 reserved=1000,
                 stamp=20,
             )
