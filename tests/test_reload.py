@@ -162,6 +162,15 @@ async def test_what_has_changed_is_told_with_what_it_was(
     assert "hunter" not in caplog.text
 
 
+async def test_a_resource_may_have_the_name_of_a_key(scene: Scene, reloader: Reloader) -> None:
+    """Each has changed as it has."""
+    scene.write("semaphores: {drain_timeout: {permits: 1}}\n")
+    await reloader.reload()
+    scene.write("semaphores: {drain_timeout: {permits: 2}}\ndrain_timeout: 7s\n")
+
+    assert (await reloader.reload()).told == "changed drain_timeout (permits 1 -> 2); set drain_timeout (10s -> 7s)"
+
+
 async def test_very_much_that_has_changed_is_told_in_part(scene: Scene, reloader: Reloader) -> None:
     """Names are all there; how, of the first; of one with many settings and of long ones some."""
     names = [f"r{number}" for number in range(200)]
