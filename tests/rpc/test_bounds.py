@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import grpc
 import pytest
@@ -10,9 +12,10 @@ from grpc import aio
 
 from governor.bounds import Bound, Bounds
 from governor.core.snapshot import Snapshot
-from governor.core.types import LeaseId
+from governor.core.types import MILLISECOND, LeaseId
 from governor.rpc import listing
 from governor.rpc.answers import Answers
+from governor.rpc.guard import Guard
 from governor.rpc.outbox import MAX_UNREAD, Outbox
 from governor.rpc.room import ANYBODYS, MAX_SLOW, Room
 from governor.v1 import governor_pb2 as pb
@@ -20,6 +23,9 @@ from tests.rpc.conftest import RESOURCES, World, ask, until, world
 from tests.rpc.peer import Peer, hello, want
 from tests.rpc.refusals import Refused
 from tests.rpc.wire import Wire, framed
+
+if TYPE_CHECKING:
+    from governor.rpc.calls import Context
 
 STREAMS = 20
 
@@ -223,6 +229,36 @@ class TestLists:
         assert len(looks) == before + 1
         assert next(each.in_use for each in seen.resources if each.name == "sem") == len(lease.grants)
 
+    async def test_after_a_look_that_took_long_all_wait_for_the_next(
+        self, governor: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """And are told what is true then."""
+        looks: list[int] = []
+        look = governor.driver.snapshot
+
+        def slow() -> Snapshot:
+            looks.append(len(looks))
+            governor.clock.time += 5 * MILLISECOND
+            return look()
+
+        monkeypatch.setattr(governor.driver, "snapshot", slow)
+        lists = listing.Listing(governor.driver, governor.clock, Guard(governor.driver), None, lambda _bound: None)
+        context = cast("Context", None)  # it is asked who calls, where anybody is
+
+        async def told() -> int:
+            async with aclosing(lists.tell(b"", context)) as answers:
+                return _in_use(await anext(answers))
+
+        assert await told() == 0
+        more = [asyncio.ensure_future(told()) for _ in range(10)]
+        await governor.stub.Acquire(ask())
+        assert len(looks) == 1
+
+        governor.clock.advance(50 * MILLISECOND)
+
+        assert set(await asyncio.gather(*more)) == {1}
+        assert len(looks) == 2
+
     async def test_what_nobody_reads_is_bounded_and_leases_go_on(
         self, governor: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -232,7 +268,7 @@ class TestLists:
         wire = await _deaf(governor)
         for _ in range(10):
             wire.call("ListResources", b"")
-        await until(lambda: governor.reached[Bound.UNREAD] == 7)
+        await until(lambda: governor.reached[Bound.UNREAD] == 7)  # ten but for the three that fit
 
         with pytest.raises(aio.AioRpcError) as refused:
             await governor.stub.ListResources(pb.ListResourcesRequest())
@@ -242,6 +278,11 @@ class TestLists:
         assert Refused(refused.value).reason == "BUSY"
         wire.sever()
         await _listed(governor)
+
+
+def _in_use(answer: object) -> int:
+    assert isinstance(answer, bytes)
+    return next(each.in_use for each in pb.ListResourcesResponse.FromString(answer).resources if each.name == "sem")
 
 
 async def _granted(governor: World) -> pb.Lease:
