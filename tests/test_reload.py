@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("never_blocks")
 ONE = "semaphores: {one: {permits: 1}}\n"
 TWO = "semaphores: {one: {permits: 2}}\n"
 BAD = "semaphores: {one: {permits: 1, color: 2, size: 3}}\n"
-BOUND = 20.0
+BOUND = 60.0
 
 
 class Gate:
