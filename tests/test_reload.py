@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("never_blocks")
 ONE = "semaphores: {one: {permits: 1}}\n"
 TWO = "semaphores: {one: {permits: 2}}\n"
 BAD = "semaphores: {one: {permits: 1, color: 2, size: 3}}\n"
-BOUND = 20.0
+BOUND = 60.0
 
 
 class Gate:
@@ -160,6 +160,15 @@ async def test_what_has_changed_is_told_with_what_it_was(
     )
     assert caplog.messages[-1].endswith(f": 2 resources (1 pool, 1 semaphore); {outcome.told}")
     assert "hunter" not in caplog.text
+
+
+async def test_a_resource_may_have_the_name_of_a_key(scene: Scene, reloader: Reloader) -> None:
+    """Each has changed as it has."""
+    scene.write("semaphores: {drain_timeout: {permits: 1}}\n")
+    await reloader.reload()
+    scene.write("semaphores: {drain_timeout: {permits: 2}}\ndrain_timeout: 7s\n")
+
+    assert (await reloader.reload()).told == "changed drain_timeout (permits 1 -> 2); set drain_timeout (10s -> 7s)"
 
 
 async def test_very_much_that_has_changed_is_told_in_part(scene: Scene, reloader: Reloader) -> None:

@@ -1,8 +1,10 @@
 """`governor state`: what a daemon remembers, looked at and mended without one."""
 
+import re
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -12,6 +14,11 @@ from governor.cli.output import say, say_json
 from governor.wording import count
 
 _PLACE = click.argument("place", metavar="FILE-OR-DIR", type=click.Path(path_type=Path))
+
+_MAY_BE_SECRET: Final = frozenset({"attributes", "labels"})
+_NOT_SHOWN: Final = "(not shown: --secrets does)"
+# The id of a session, in the request id of what was asked for on it.
+_OF_A_SESSION: Final = re.compile(r"^([0-9a-f]{8})[0-9a-f]{24}/")
 
 
 @click.group(epilog=examples("governor state check /var/lib/governor"))
@@ -54,8 +61,11 @@ def check(settings: Settings, *, place: Path) -> Exit:
 
 @state.command(epilog=examples("governor state dump /var/lib/governor | jq '.leases[].client'"))
 @_PLACE
-def dump(*, place: Path) -> Exit:
-    """Print all of a state file as JSON, which may be in use.
+@click.option(
+    "--secrets", is_flag=True, help="Show what may be a secret, too: attributes of members, labels, sessions."
+)
+def dump(*, place: Path, secrets: bool) -> Exit:
+    """Print a state file as JSON, which may be in use.
 
     Instants are nanoseconds of the monotonic clock, of which `stamp` was the last seen; `written` is when that was.
     """
@@ -66,17 +76,31 @@ def dump(*, place: Path) -> Exit:
         stored = read(_file(place))
     except StoreError as error:
         raise CommandError(Exit.CANNOT_START, str(error)) from error
-    say_json(
-        {
-            "reserved": stored.reserved,
-            "stamp": stored.stamp,
-            "written": stored.written,
-            "resources": [{"kind": each.spec.kind, **asdict(each)} for each in stored.resources],
-            "leases": [{**asdict(row.held), "graced": row.graced} for row in stored.leases],
-            "past": [asdict(each) for each in stored.past],
-        }
-    )
+    told: dict[str, object] = {
+        "reserved": stored.reserved,
+        "stamp": stored.stamp,
+        "written": stored.written,
+        "resources": [{"kind": each.spec.kind, **asdict(each)} for each in stored.resources],
+        "leases": [{**asdict(row.held), "graced": row.graced} for row in stored.leases],
+        "past": [asdict(each) for each in stored.past],
+    }
+    say_json(told if secrets else {name: _without_secrets(each) for name, each in told.items()})
     return Exit.OK
+
+
+def _without_secrets(value: object, key: str = "") -> object:
+    """The same, with the values of attributes and labels left out, and too little of a session's id to resume it."""
+    match value:
+        case dict():
+            return {name: _without_secrets(each, name) for name, each in value.items()}
+        case tuple() if key in _MAY_BE_SECRET:
+            return [[name, _NOT_SHOWN] for name, _ in value]
+        case list() | tuple():
+            return [_without_secrets(each) for each in value]
+        case str() if key == "request_id":
+            return _OF_A_SESSION.sub(r"\1…/", value)
+        case _:
+            return value
 
 
 @state.command(epilog=examples("governor state repair /var/lib/governor"))

@@ -20,6 +20,12 @@ MAX_SHOWN: Final = 80
 
 _BARE_KEY: Final = re.compile(r"[\w-]+")
 
+# What tells of itself that it is a secret, also as a key: a token of ours, a key in PEM, a URL with a password.
+_TELLING: Final = re.compile(r"gov_[\w-]|-----BEGIN|://[^/\s@]*:(?!\$\{)[^/\s@]*@")
+# As a value: a word that nobody could guess or remember.
+_GUESSED_BY_NOBODY: Final = re.compile(r"(?=[A-Za-z_]*[0-9])(?=[0-9_]*[A-Za-z])\w{32,}", re.ASCII)
+_NOT_SHOWN: Final = "(not shown: it may be a secret)"
+
 
 @dataclass(slots=True, frozen=True)
 class Problem:
@@ -91,13 +97,21 @@ def path(trail: Trail) -> str:
         if isinstance(step, int):
             text += f"[{step}]"
         else:
-            key = step if len(step) <= MAX_SHOWN and _BARE_KEY.fullmatch(step) else quoted(step)
+            shown = len(step) <= MAX_SHOWN and _BARE_KEY.fullmatch(step) and not telling(step)
+            key = step if shown else quoted(step)
             text += f".{key}" if text else key
     return text
 
 
+def telling(text: str) -> bool:
+    """Whether it tells of itself that it is a secret, wherever it stands."""
+    return _TELLING.search(text) is not None
+
+
 def quoted(text: str) -> str:
-    """``text`` in double quotes, shortened, safe on a terminal."""
+    """``text`` in double quotes, shortened, safe on a terminal; nothing of what looks like a secret."""
+    if telling(text) or _GUESSED_BY_NOBODY.search(text):
+        return _NOT_SHOWN
     return printable(json.dumps(_cut(text), ensure_ascii=False))
 
 

@@ -76,9 +76,16 @@ class Guard:
 
     def caller(self, context: Context) -> Caller | Denial:
         """Who makes this call; only where there is a policy."""
-        return self._known(_said(context), _sans(context))
+        return self._known(_said(context), _sans(context)) or self.counted(UNKNOWN_CALLER)
 
-    def _known(self, said: Sequence[str | bytes], sans: tuple[str, ...]) -> Caller | Denial:
+    def sees_secrets(self, context: Context) -> bool:
+        """Whether whoever was let in may see what its holder is lent: one who only reads has no use for it."""
+        if self.policy is None or self.says_nothing(context):
+            return True
+        caller = self._known(_said(context), _sans(context))
+        return caller is not None and (caller.client.may(Verb.ACQUIRE) or caller.client.may(Verb.ADMIN))
+
+    def _known(self, said: Sequence[str | bytes], sans: tuple[str, ...]) -> Caller | None:
         """Who ``said`` that, over a connection whose certificate has these names."""
         assert self.policy is not None, "nobody is to be asked"
         if not said and sans and (client := self.policy.of_sans(sans)) is not None:
@@ -91,7 +98,7 @@ class Guard:
                 digest = digest_of(token.encode())
                 if (client := self.policy.of_token(digest)) is not None:
                     return Caller(client, digest)
-        return self.counted(UNKNOWN_CALLER)
+        return None
 
     def says_nothing(self, context: Context) -> bool:
         """Whether this call says nothing of who makes it."""
@@ -138,8 +145,8 @@ class Guard:
         if self.policy is None:
             return self.counted(UNKNOWN_CALLER)
         caller = self._known(said, sans)
-        if isinstance(caller, Denial):
-            return caller
+        if caller is None:
+            return self.counted(UNKNOWN_CALLER)
         if resource is None:
             return self.refusal_of_all(caller, Verb.READ)
         return self.refusal(caller, Verb.READ, (resource,))

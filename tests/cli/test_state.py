@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from governor.core.kinds.pool import MemberSpec, PoolSpec
 from governor.core.kinds.semaphore import SemaphoreSpec
 from governor.core.resource import Remembered, ResourceSpec
 from governor.core.snapshot import Held, Past
-from governor.core.types import SECOND, Claim, EndReason, Grant, LeaseId
+from governor.core.types import SECOND, Claim, EndReason, Grant, LeaseId, Member
 from governor.lock import FolderLock
 from governor.store import NAME, Batch, Store
 from governor.store.rows import lease_row, past_row, resource_row
@@ -102,6 +103,34 @@ def test_dump_shows_all_of_it(run: Run, state: Path) -> None:
     assert [lease["id"] for lease in shown["leases"]] == list(range(1, LEASES + 1))
     assert shown["resources"][0]["spec"]["name"] == "jobs"
     assert shown["past"][0]["request_id"] == "x"
+
+
+def test_dump_shows_no_secrets_unless_told_to(run: Run, tmp_path: Path) -> None:
+    """Attributes of members, which programs are lent; labels; and ids by which a session is resumed."""
+    member = MemberSpec("m", (("dsn", "s3cret-1"),))
+    spec = ResourceSpec("db", PoolSpec((member,)), SECOND, SECOND, 3, 4, 5)
+    grant = Grant("db", 1, (Member("m", (("dsn", "s3cret-2"),), 1),))
+    session = "0123456789abcdef0123456789abcdef"
+    labels = (("password", "s3cret-3"),)
+    held = Held(LeaseId(1), (grant,), 50, "me", SECOND, f"{session}/7", labels, SECOND, 20, 0, orphaned=False)
+    past = Past(LeaseId(2), (Claim("db", 1),), "me", f"{session}/8", EndReason.RELEASED, 7, 0)
+    with closing(Store(tmp_path)) as store:
+        store.write(
+            Batch(
+                leases=[lease_row(held, graced=False)],
+                past=[past_row(past)],
+                resources=[resource_row(Remembered(spec, {}, 12))],
+                reserved=1000,
+                stamp=20,
+            )
+        )
+        store.fold()
+
+    plain, all_of_it = run("state", "dump", str(tmp_path)).out, run("state", "dump", "--secrets", str(tmp_path)).out
+
+    assert ("s3cret" in plain, session in plain) == (False, False)
+    assert all(each in plain for each in ("dsn", "password", "01234567…/7", "01234567…/8"))
+    assert all(each in all_of_it for each in ("s3cret-1", "s3cret-2", "s3cret-3", f"{session}/7", f"{session}/8"))
 
 
 def test_repair_saves_what_can_be_read(run: Run, state: Path) -> None:

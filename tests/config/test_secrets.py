@@ -172,3 +172,43 @@ def test_no_slip_makes_it_public(text: str) -> None:
     for problem in problems(text):
         assert "hunter2" not in problem.public
         assert problem.public != f"governor.yaml:{problem.line}: "
+
+
+# What nobody would write there on purpose, and of which nothing may show wherever it stands.
+KEPT = {
+    "token": "gov_0aVeryLongTokenThatSomebodyHasPastedHere",
+    "short token": "gov_x",
+    "key": "-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMGByqGSM49\n-----END PRIVATE KEY-----\n",
+    "url": "amqp://me:MIGHAgEAMBMG@host:5672/x",
+    "word": "d41d8cd98f00b204e9800998ecf8427e",
+    "jwt": "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9xyz1",
+}
+
+
+def _said(text: str) -> str:
+    """What is wrong with it, if anything is."""
+    try:
+        parse(text.encode(), "governor.yaml", Path("/etc"), ENVIRON)
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("kind", KEPT)
+def test_what_looks_like_a_secret_is_not_repeated_wherever_it_was_pasted(kind: str) -> None:
+    """As a value, not even to whoever may read the file: what is said goes into logs and tickets."""
+    pieces = [line[:20] for line in KEPT[kind].splitlines() if not line.startswith("-----")]
+    told = {trail: _said(replaced(trail, KEPT[kind])) for trail in trails(FULL)}
+
+    assert any(told.values())
+    assert {trail: said for trail, said in told.items() if any(piece in said for piece in pieces)} == {}
+
+
+@pytest.mark.parametrize("kind", ["token", "short token", "url"])
+def test_nor_as_a_key(kind: str) -> None:
+    """Its line is enough to find it."""
+    places = [trail for trail in trails(FULL) if trail and isinstance(trail[-1], str)]
+    told = {trail: _said(renamed(trail, KEPT[kind])) for trail in places}
+
+    assert any(told.values())
+    assert {trail: said for trail, said in told.items() if KEPT[kind][:20] in said} == {}

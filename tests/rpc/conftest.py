@@ -13,8 +13,9 @@ import pytest
 from grpc import aio
 
 from governor.access import Client
-from governor.address import TcpAddress, UnixAddress
+from governor.address import Address, TcpAddress, UnixAddress
 from governor.bounds import Bound, Bounds
+from governor.certificates import Certificates
 from governor.core.engine import Engine
 from governor.core.kinds.pool import MemberSpec, PoolSpec
 from governor.core.kinds.rate_limit import RateLimitSpec, Window
@@ -40,7 +41,7 @@ MAX_WAITERS = 2000
 
 async def until(condition: Callable[[], bool]) -> None:
     """Returns when it holds. What happens in grpc's own threads has no event to wait for."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 
@@ -139,18 +140,22 @@ async def world(
     restart_grace: Nanos = 0,
     desk: Callable[[Driver], Desk] | None = None,
     clients: Sequence[Client] | None = None,
+    certificates: Certificates | None = None,
     bounds: Bounds | None = None,
 ) -> AsyncIterator[World]:
     """A daemon's inside with ``resources``, on a unix socket and on TCP; with a ``desk``, operators are served.
 
     ``clients``: who may ask; None is everybody. ``bounds``: what they may take of it; None is as without a word of it.
+    ``certificates``: TLS is spoken at a third address.
     """
     clock = FakeClock()
     driver = Driver(Engine(), clock)
     driver.reserve_ids(LeaseId(10_000_000))
     driver.reconfigure(resources)
     path = folder / "governor.sock"
-    listen = (UnixAddress(path), TcpAddress("127.0.0.1", 0))
+    listen: tuple[Address, ...] = (UnixAddress(path), TcpAddress("127.0.0.1", 0))
+    if certificates is not None:
+        listen += (TcpAddress("127.0.0.1", 0, tls=True),)
     made_desk = None if desk is None else desk(driver)
     guard = Guard(driver, clients)
     reached = Counter[Bound]()
@@ -163,6 +168,7 @@ async def world(
         guard=guard,
         bounds=bounds or Bounds(),
         reached=lambda bound: reached.update((bound,)),
+        certificates=certificates,
     )
     server.set_serving(True)
     try:

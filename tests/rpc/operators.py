@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from grpc import aio
 
 from governor.access import Client
+from governor.certificates import Certificates
 from governor.chronicle import Chronicle, Entry
 from governor.config import Config, ConfigState, Reloaded, parse
 from governor.core.resource import ResourceSpec
@@ -63,6 +64,7 @@ async def operated(
     reload: Callable[[], Reloaded] | None = None,
     running: str = EMPTY,
     clients: Sequence[Client] | None = None,
+    certificates: Certificates | None = None,
 ) -> AsyncIterator[Operated]:
     """``running``: the config that the daemon is started with, as far as it is not about resources."""
     acts: list[tuple[str, tuple[str, ...], str, str]] = []
@@ -93,7 +95,7 @@ async def operated(
             watch=Watch(chronicle, driver).watch,
         )
 
-    async with world(folder, *(resources or RESOURCES), desk=desk, clients=clients) as made:
+    async with world(folder, *(resources or RESOURCES), desk=desk, clients=clients, certificates=certificates) as made:
         target = str(made.server.admin[0]) if made.server.admin else f"unix:{made.path}"
         async with aio.insecure_channel(target) as channel:
             yield Operated(made, AdminStub(channel), acts, reloads, reasons)

@@ -115,11 +115,23 @@ def outcome(row: Row, caller: str) -> grpc.StatusCode:
     return OK if may and (caller != "elsewhere" or row.scope == "filtered") else DENIED
 
 
+# What grpc.aio says of a call that was answered while its client was still sending: it does not tell the answer then.
+_ANSWERED_EARLY: Final = "Internal error from Core"
+
+
 async def call(channel: aio.Channel, method: str, request: Message, caller: str) -> grpc.StatusCode:
-    """How a call ended; one that goes on when it has said something is well."""
-    made: aio.StreamStreamCall[bytes, bytes] = channel.stream_stream(f"/governor.v1.{method}")(
-        timeout=20, metadata=token(caller)
-    )
+    """How a call ended; one that goes on when it has said something is well.
+
+    One that is answered before it was heard is made again, since it has changed nothing.
+    """
+    while (code := await _call(channel, method, request, caller)) is None:
+        pass
+    return code
+
+
+async def _call(channel: aio.Channel, method: str, request: Message, caller: str) -> grpc.StatusCode | None:
+    path = method if method.startswith("/") else f"/governor.v1.{method}"
+    made: aio.StreamStreamCall[bytes, bytes] = channel.stream_stream(path)(timeout=20, metadata=token(caller))
     try:
         await made.write(request.SerializeToString())
         # The end of what a session says is the end of it.
@@ -128,7 +140,7 @@ async def call(channel: aio.Channel, method: str, request: Message, caller: str)
         if await made.read() is not aio.EOF:
             return OK
     except aio.AioRpcError as error:
-        return error.code()
+        return None if error.details() == _ANSWERED_EARLY else error.code()
     finally:
         made.cancel()
     return await made.code()

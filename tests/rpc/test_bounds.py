@@ -134,7 +134,7 @@ class TestStreams:
 
         answer = asyncio.ensure_future(_granted(governor))
         most = 0
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not answer.done():
                 most = max(most, len(asyncio.all_tasks()))
                 await asyncio.sleep(0)
@@ -250,7 +250,7 @@ async def _granted(governor: World) -> pb.Lease:
 
 async def _listed(governor: World) -> None:
     """Returns when a list is answered again."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             try:
                 await governor.stub.ListResources(pb.ListResourcesRequest())

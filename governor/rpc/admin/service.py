@@ -5,6 +5,7 @@ It knows who may call, and who says who he is. It must never know what an order 
 
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from google.protobuf.message import DecodeError, Message
@@ -73,7 +74,7 @@ class AdminService:
         orders, lists = self._orders, self._lists
         methods: dict[str, Method] = {
             "GetInfo": _look(admin_pb2.GetInfoRequest, self._info),
-            "GetResource": _look(admin_pb2.GetResourceRequest, self._resource),
+            "GetResource": self._get_resource,
             "Revoke": _order(admin_pb2.RevokeRequest, orders.revoke),
             "PauseResource": _order(
                 admin_pb2.PauseResourceRequest,
@@ -173,14 +174,23 @@ class AdminService:
         translate.fill_instant(made.started_at, about.started_at)
         return made.SerializeToString()
 
-    def _resource(self, request: admin_pb2.GetResourceRequest) -> Answer:
+    def _get_resource(self, raw: bytes, context: Context) -> Answer | Awaitable[Answer]:
+        secrets = self._guard.sees_secrets(context)
+        look = partial(self._resource, secrets=secrets)
+        return _look(admin_pb2.GetResourceRequest, look)(raw, context)
+
+    def _resource(self, request: admin_pb2.GetResourceRequest, *, secrets: bool) -> Answer:
         name = request.resource
         bounded("resource", name, MAX_NAME_BYTES, 1)
         seen = self._driver.resource(name)
         if seen is None:
             return status.refusal(Denial(Reason.UNKNOWN_RESOURCE, name))
         members, windows = self._driver.members(name), self._driver.windows(name)
-        return views.resource(seen, members, windows, self._clock.now()).SerializeToString()
+        made = views.resource(seen, members, windows, self._clock.now())
+        if not secrets:
+            for member in made.members:
+                member.attributes.clear()
+        return made.SerializeToString()
 
     # --- the config -----------------------------------------------------------------------------------------
 

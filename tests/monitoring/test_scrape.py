@@ -1,0 +1,89 @@
+"""The scrape config of the README for TLS and a token, as a real Prometheus reads it."""
+
+import json
+import re
+import socket
+import subprocess
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from governor.cli.main import main
+from governor.token import new
+from tests.certificates import Authority
+from tests.e2e.conftest import starting
+from tests.e2e.process import BOUND, until
+
+_README: Final = Path(__file__).parents[2] / "deploy" / "monitoring" / "README.md"
+
+
+def _told() -> tuple[str, dict[str, Any]]:
+    """What the daemon is to say of its pages, and what Prometheus is to be told."""
+    text = _README.read_text(encoding="utf-8")
+    section = text[text.index("### Over TLS and with a token") :]
+    found = re.search(r"`(http: [^`]+)`", section)
+    (config,) = (yaml.safe_load(each) for each in re.findall(r"```yaml\n(scrape_configs:.*?)```", section, re.DOTALL))
+    assert found is not None
+    return found[1], config
+
+
+def test_prometheus_scrapes_over_tls_as_a_client(
+    program: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With its token, read anew for each scrape: when that is another it is refused, and it is seen who is."""
+    prometheus = program("prometheus")
+    http, config = _told()
+    token, ca = tmp_path / "governor.token", tmp_path / "authority.crt"
+    monkeypatch.setattr("sys.argv", ["governor", "token", "new", "--file", str(token)])
+    assert main() == 0
+    digest = capsys.readouterr().out.split()[-1]
+    pair = Authority(tmp_path).certify("daemon", "localhost", "127.0.0.1")
+    head = "listen: [unix:{folder}/governor.sock]\nhttp: off\ndrain_timeout: {drain}\n".replace(
+        "http: off", http.replace("{", "{{").replace("}", "}}").replace("0.0.0.0:7412", "127.0.0.1:0")
+    )
+    tls = f"tls: {{cert: {pair.cert}, key: {pair.key}}}\n"
+    declared = f"{tls}clients: {{prometheus: {{tokens: ['{digest}'], verbs: [read]}}}}\n"
+    with tempfile.TemporaryDirectory(prefix="governor-") as name, starting(Path(name)) as start:
+        daemon = start(declared, head=head)
+        (job,) = config["scrape_configs"]
+        assert job["authorization"]["credentials_file"] == "/etc/prometheus/governor.token"
+        job |= {
+            "authorization": {"credentials_file": str(token)},
+            "tls_config": {"ca_file": str(ca)},
+            "static_configs": [{"targets": [daemon.http]}],
+            "scrape_interval": "1s",
+            "scrape_timeout": "1s",
+        }
+        (tmp_path / "prometheus.yaml").write_text(yaml.safe_dump(config))
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{probe.getsockname()[1]}"
+        command = [
+            prometheus,
+            f"--config.file={tmp_path}/prometheus.yaml",
+            f"--storage.tsdb.path={tmp_path}/data",
+            f"--web.listen-address={address}",
+        ]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            try:
+                until(lambda: _value(address, "up") == 1, "it is scraped")
+                until(lambda: _value(address, "governor_tls_last_reload_successful") == 1, "over TLS")
+                token.write_text(new())
+                until(lambda: _value(address, "up") == 0, "another token is refused")
+            finally:
+                process.terminate()
+
+
+def _value(address: str, expr: str) -> float | None:
+    try:
+        with urllib.request.urlopen(f"http://{address}/api/v1/query?query={expr}", timeout=BOUND) as answer:
+            found = json.loads(answer.read())["data"]["result"]
+    except (urllib.error.URLError, ConnectionError):
+        return None
+    return float(found[0]["value"][1]) if found else None
