@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from pathlib import Path
 from typing import cast
 
@@ -11,7 +12,7 @@ from grpc import aio
 
 from governor.bounds import Bound, Bounds
 from governor.core.snapshot import Snapshot
-from governor.core.types import LeaseId
+from governor.core.types import MILLISECOND, LeaseId
 from governor.rpc import listing, session
 from governor.rpc.answers import Answers
 from governor.rpc.guard import Context, Guard
@@ -238,6 +239,36 @@ class TestLists:
         assert len(looks) == 2
         assert next(each.in_use for each in seen.resources if each.name == "sem") == len(lease.grants)
 
+    async def test_after_a_look_that_took_long_all_wait_for_the_next(
+        self, governor: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """And are told what is true then."""
+        looks: list[int] = []
+        look = governor.driver.snapshot
+
+        def slow() -> Snapshot:
+            looks.append(len(looks))
+            governor.clock.time += 5 * MILLISECOND
+            return look()
+
+        monkeypatch.setattr(governor.driver, "snapshot", slow)
+        lists = listing.Listing(governor.driver, governor.clock, Guard(governor.driver), None, lambda _bound: None)
+        context = cast("Context", None)  # it is asked who calls, where anybody is
+
+        async def told() -> int:
+            async with aclosing(lists.tell(b"", context)) as answers:
+                return _in_use(await anext(answers))
+
+        assert await told() == 0
+        more = [asyncio.ensure_future(told()) for _ in range(10)]
+        await governor.stub.Acquire(ask())
+        assert len(looks) == 1
+
+        governor.clock.advance(50 * MILLISECOND)
+
+        assert set(await asyncio.gather(*more)) == {1}
+        assert len(looks) == 2
+
     async def test_what_nobody_reads_is_bounded_and_leases_go_on(
         self, governor: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -247,7 +278,7 @@ class TestLists:
         wire = await _deaf(governor)
         for _ in range(10):
             wire.call("ListResources", b"")
-        await until(lambda: governor.reached[Bound.UNREAD] == 7)
+        await until(lambda: governor.reached[Bound.UNREAD] == 7)  # ten but for the three that fit
 
         with pytest.raises(aio.AioRpcError) as refused:
             await governor.stub.ListResources(pb.ListResourcesRequest())
@@ -257,6 +288,11 @@ class TestLists:
         assert Refused(refused.value).reason == "BUSY"
         wire.sever()
         await _listed(governor)
+
+
+def _in_use(answer: object) -> int:
+    assert isinstance(answer, bytes)
+    return next(each.in_use for each in pb.ListResourcesResponse.FromString(answer).resources if each.name == "sem")
 
 
 async def _granted(governor: World) -> pb.Lease:
