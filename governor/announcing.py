@@ -85,7 +85,7 @@ def remembered(written: str, restarted: Restarted, orders: str) -> None:
     if told := changes(restarted.change):
         _LOG.info("config since then: %s", ", ".join(told))
     if orders:
-        _LOG.info("orders in force since then: %s", orders)
+        _LOG.info("orders still in force: %s", orders)
     for problem in restarted.kept:
         _LOG.error("config: %s; until then it stays as it was, and a reload tries again", problem)
 

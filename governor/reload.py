@@ -229,11 +229,16 @@ class Reloader:
         later = tuple(setting.name for setting in at_next_start(self._started, config))
         self._in_force(config)
         settings = tuple(setting.name for setting in now)
-        details = _details(former, config, change.changed) | {
-            each.name: arrow(each) for each in now if _short(each, _LONGER)
-        }
         outcome = Reloaded(
-            self.state, (), change.added, change.changed, change.removed, settings, later, details=details
+            self.state,
+            (),
+            change.added,
+            change.changed,
+            change.removed,
+            settings,
+            later,
+            details=_details(former, config, change.changed),
+            setting_details={each.name: arrow(each) for each in now if _short(each, _LONGER)},
         )
         resources = counted(spec.kind for spec in config.resources)
         _log.info("reloaded %s (%s): %s; %s", config.source, config.hash[:12], resources, outcome.told)

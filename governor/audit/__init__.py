@@ -93,7 +93,7 @@ class Audit:
         """From now on all that is wanted of what happens is written; first, which leases there are already."""
         self._driver = driver
         if self._asked.events is AuditEvents.OPERATORS:
-            chronicle.act_listeners.append(lambda entry: self._tell((entry,)))
+            chronicle.act_listeners.append(self._tell_act)
         else:
             chronicle.listen(self._tell if self._asked.events is AuditEvents.ALL else self._tell_some)
         if self._asked.events is not AuditEvents.OPERATORS and driver.live_leases:
@@ -125,6 +125,10 @@ class Audit:
             _LOG.error("audit file %s: the last %s not written", self._asked.file, were(left, "line"))
 
     # --- what happens ---------------------------------------------------------------------------------------
+
+    def _tell_act(self, act: Entry) -> None:
+        if not act.client:  # how many of those there are is for clients to say, and old lines make room for new ones
+            self._tell((act,))
 
     def _tell_some(self, told: Sequence[Entry]) -> None:
         some = [entry for entry in told if entry.what in LEASES or entry.what in ACTS]

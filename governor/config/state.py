@@ -32,8 +32,8 @@ class Reloaded:
 
     ``added``, ``changed`` and ``removed`` name resources, ``settings`` keys of the daemon itself that hold from now on,
     and ``at_next_start`` those that are other than at this start and hold from the next. ``by``: who asked for it, as
-    far as they said; several may have asked for one reading. ``state`` is as of then. ``details``: of the first that
-    have changed, how, by the name.
+    far as they said; several may have asked for one reading. ``state`` is as of then. ``details`` and
+    ``setting_details``: how the first of the changed have changed, and keys of the daemon, by their names.
     """
 
     state: ConfigState
@@ -45,6 +45,7 @@ class Reloaded:
     at_next_start: tuple[str, ...] = ()
     by: tuple[str, ...] = ()
     details: Mapping[str, str] = field(default_factory=dict)
+    setting_details: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def told(self) -> str:
@@ -53,13 +54,14 @@ class Reloaded:
             return "; ".join(self.state.problems)
         parts = {
             "added": self.added,
-            "changed": self.detailed(self.changed),
+            "changed": _detailed(self.changed, self.details),
             "removed": self.removed,
-            "set": self.detailed(self.settings),
+            "set": _detailed(self.settings, self.setting_details),
             "at the next start": self.at_next_start,
         }
         return "; ".join(f"{what} {', '.join(names)}" for what, names in parts.items() if names) or "nothing changed"
 
-    def detailed(self, names: Sequence[str]) -> list[str]:
-        """Each with what it was and is, where that is known: ``orders-db (permits 10 -> 4)``."""
-        return [f"{name} ({self.details[name]})" if name in self.details else name for name in names]
+
+def _detailed(names: Sequence[str], details: Mapping[str, str]) -> list[str]:
+    """Each with what it was and is, where that is known: ``orders-db (permits 10 -> 4)``."""
+    return [f"{name} ({details[name]})" if name in details else name for name in names]

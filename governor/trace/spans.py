@@ -73,11 +73,12 @@ Exemplify = Callable[[Iterable[Claim | Grant], str | None, Exemplar], None]
 
 
 class _Cause(NamedTuple):
-    """What an ask follows from, by which method it came, and how many stood before it."""
+    """What an ask follows from, by which method it came; of one that waits, since when and with how many before it."""
 
     method: str
     parent: Context
     ahead: int = 0
+    since: Nanos | None = None
 
 
 @dataclass(slots=True)
@@ -157,7 +158,7 @@ class Spans:
             if (hold := self._holds.pop(effect.lease, None)) is not None:
                 self._ended(effect.lease, hold, effect.reason.value, effect.held)
         elif type(effect) is Queued:
-            self._waiting[effect.ticket] = self._cause._replace(ahead=effect.ahead)
+            self._waiting[effect.ticket] = self._cause._replace(ahead=effect.ahead, since=self._now())
         elif type(effect) is Denied:
             cause = self._cause_of(effect.ticket)
             self._denied(cause, effect.denial.reason, effect.claims, effect.client, effect.waited)
@@ -186,9 +187,11 @@ class Spans:
 
     def _granted(self, cause: _Cause, granted: Granted) -> None:
         grants, client = granted.grants, granted.client
-        outcome = REPEATED if granted.repeated else GRANTED
-        now = self._now()
-        span = self._begin(cause, outcome, "OK", grants, client, 0 if granted.repeated else granted.waited, now)
+        outcome, waited, now = GRANTED, granted.waited, self._now()
+        if granted.repeated:
+            # What it says is how long the first one waited at the place that this one has joined, if it has.
+            outcome, waited = REPEATED, 0 if cause.since is None else max(0, now - cause.since)
+        span = self._begin(cause, outcome, "OK", grants, client, waited, now)
         if not span.is_recording():
             return
         span.set_attribute(LEASE, granted.lease)

@@ -166,17 +166,18 @@ class TestWhatIsWritten:
         ("events", "whats"),
         [
             (AuditEvents.OPERATORS, ["paused"]),
-            (AuditEvents.LEASES, ["granted", "renewed", "paused", "released"]),
-            (AuditEvents.ALL, ["granted", "renewed", "refused", "paused", "released"]),
+            (AuditEvents.LEASES, ["granted", "renewed", "paused", "quarantined", "released"]),
+            (AuditEvents.ALL, ["granted", "renewed", "refused", "paused", "quarantined", "released"]),
         ],
     )
     async def test_it(self, make: Make, events: AuditEvents, whats: list[str]) -> None:
-        """In the order in which it happened."""
+        """In the order in which it happened; what clients report as broken is not among what operators do."""
         rig = make(events=events)
         lease = rig.grant()
         rig.driver.renew((lease,))
         rig.driver.ask((Claim("nothing", 1),))
         rig.chronicle.act(What.PAUSED, ["db"])
+        rig.chronicle.act(What.QUARANTINED, ["workers"], "w1 for 1s: it came back broken", client="web")
         rig.driver.release((lease,))
         await rig.audit.close()
         assert rig.whats() == whats

@@ -137,7 +137,7 @@ def test_what_operators_have_said_outlives_the_daemon(start: Start, connect: Con
     assert 0 < seen.override.remaining.seconds < 3600
     assert (me.resource("workers").reason, seen.override.reason, seen.reason) == ("they lag", "a sale", "")
     daemon.said(
-        "orders in force since then: db is draining; many has permits 2 for [0-9hms]+ \\(a sale\\); "
+        "orders still in force: db is draining; many has permits 2 for [0-9hms]+ \\(a sale\\); "
         "workers is paused \\(they lag\\); 1 of workers is kept out until it is restored \\(by joe\\)"
     )
     me.release(held)

@@ -54,7 +54,7 @@ class TestTheTable:
             semaphore("gone", 4),
             semaphore("full", 1, max_waiters=1),
             semaphore("closed", 0),
-            pool("members", ["a", "b"]),
+            pool("members", ["a", "b"], quarantine=HOUR, max_quarantine=HOUR),
         )
         for name in ("over", "gone"):
             scene.take(name, permits=3)
@@ -238,6 +238,8 @@ class TestDetails:
         scene.driver.set_override("db", semaphore("db", 9).limit, 600 * SECOND, Said(reason="a sale"))
         scene.driver.quarantine("members", "a", None, Said("ann", "it lags"))
         await show(page, scene, many=2)
+        titles = f"[...{button('db')}.closest('tr').querySelectorAll('.mark')].map(n => n.title)"
+        assert await page.run(titles) == ["by joe@web-1: <b>the provider</b> is down", "a sale"]
         await page.run(f"{button('db')}.click()")
         facts = "document.querySelector('.detail .facts')?.innerText ?? ''"
         await page.until(f"({facts}).includes('paused')")

@@ -37,7 +37,7 @@ class Collector(pb_grpc.TraceServiceServicer):
     ) -> pb.ExportTraceServiceResponse:
         """Take them."""
         if self.refusing.is_set():
-            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many")
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "not now")  # nobody tries that again
         with self._news:
             self.headers = dict(context.invocation_metadata())
             for told in request.resource_spans:

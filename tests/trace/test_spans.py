@@ -210,6 +210,24 @@ class TestAsks:
         assert linked(again) == [id_of(first)]
         assert trace_of(again) == TRACE_ID
 
+    def test_one_that_joins_a_place_lasts_from_when_it_came(
+        self, driver: Driver, clock: FakeClock, kept: Books
+    ) -> None:
+        """Not since the first one stands there."""
+        first = granted(driver)
+        for _ in range(2):
+            clock.advance(SECOND)
+            answer = driver.ask(ONE, client="me", request_id="7")
+            assert isinstance(answer, Queued)
+            driver.tell(answer.ticket, lambda _: None)
+        clock.advance(SECOND)
+        driver.release((first,))
+        _, place, again = kept.asks
+
+        assert kept.outcomes == ["granted", "granted", "repeated"]
+        assert (lasted(place), lasted(again)) == ((6 * SECOND, 8 * SECOND), (7 * SECOND, 8 * SECOND))
+        assert linked(again) == [id_of(place)]
+
     def test_one_that_is_refused_before_it_gets_to_the_driver_is_told_of_too(self, kept: Books) -> None:
         """Such as of a client that may not."""
         kept.spans.asked(SESSION, PARENT)
