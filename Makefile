@@ -120,7 +120,7 @@ monitoring: .venv/run.stamp
 # --- checks -----------------------------------------------------------------------------------------------------
 
 .PHONY: test format-check lint types imports proto-check test-core simulate test-shells test-long faults fuzz abuse reloads
-# The tests of the core and the simulator keep one processor busy, and the others mostly wait: together they take little
+# The tests of the core and the simulator keep one processor busy, and the others often wait: together they take little
 # more than the longer.
 test: format-check lint imports types proto-check
 	@$(MAKE) --jobs=2 --output-sync=target test-core test-shells simulate
@@ -155,9 +155,12 @@ simulate: .venv/dev.stamp
 	@echo "== simulated worlds"
 	@$(py) -m tests.simulate --seconds 20
 
+# What takes long comes first, or one worker would be at it when the others have nothing left to do. Much of it waits for
+# processes, so there are more workers than processors.
+long := $(addprefix tests/,faults reloads deploy monitoring simulate e2e/test_restart.py client/test_lives.py cli)
 test-shells: .venv/dev.stamp build/node/stamp build/page/stamp
 	@echo "== tests of everything else"
-	@$(py) -m pytest tests --ignore=tests/core --numprocesses=2 --dist=loadfile $(PYTEST_ARGS)
+	@$(py) -m pytest $(long) tests --ignore=tests/core --numprocesses=3 --dist=loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 # The state machines of the engine and of the client for minutes, not seconds, and with other examples each time.
 test-long: .venv/dev.stamp

@@ -40,7 +40,7 @@ def test_a_record_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
         FormerFence(tmp_path)
 
 
-@pytest.mark.timeout(10)
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize("kind", ["pipe", "device"])
 def test_what_is_no_file_is_one_line(tmp_path: Path, kind: str) -> None:
     """A pipe is not waited for, and a device is not read."""

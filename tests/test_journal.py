@@ -801,7 +801,7 @@ async def _waiting(rig: Rig) -> Granted:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Look again and again, for a bounded time."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - it is a retry of its own that is waited for
             await asyncio.sleep(0.01)
 

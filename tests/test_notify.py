@@ -21,7 +21,7 @@ def manager(tmp_path: Path) -> Iterator[socket.socket]:
     """Somebody who listens."""
     with closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as listener:
         listener.bind(str(tmp_path / "notify"))
-        listener.settimeout(10)
+        listener.settimeout(60)
         yield listener
 
 
@@ -104,7 +104,7 @@ async def test_a_socket_without_a_file() -> None:
     """Its name begins with a zero byte, which an environment cannot hold."""
     with closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as manager:
         manager.bind("")
-        manager.settimeout(10)
+        manager.settimeout(60)
         name = manager.getsockname().decode().replace("\0", "@", 1)
         with Notifier({"NOTIFY_SOCKET": name}, ME) as notifier:
             notifier.ready("serving")

@@ -221,7 +221,7 @@ async def test_a_cut_breaks_what_is_under_way(ends: Ends) -> None:
         await session.read()
     assert broken.value.code() is grpc.StatusCode.UNAVAILABLE
     await ends.echo.ended.wait()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:  # a call may yet be sent on the connection that is about to be found broken
             with contextlib.suppress(aio.AioRpcError):
                 await ends.stub.ListResources(pb.ListResourcesRequest(), wait_for_ready=True)

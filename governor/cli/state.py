@@ -91,6 +91,8 @@ def dump(*, place: Path, secrets: bool) -> Exit:
 def _without_secrets(value: object, key: str = "") -> object:
     """The same, with the values of attributes and labels left out, and too little of a session's id to resume it."""
     match value:
+        case dict() if key in _MAY_BE_SECRET:  # of a member that is declared no more, and still lent
+            return dict.fromkeys(value, _NOT_SHOWN)
         case dict():
             return {name: _without_secrets(each, name) for name, each in value.items()}
         case tuple() if key in _MAY_BE_SECRET:

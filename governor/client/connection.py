@@ -41,6 +41,8 @@ _MOST_OUT: Final = 1024 * 1024
 # UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, UNIMPLEMENTED: coming back changes nothing.
 _UNAUTHENTICATED: Final = 16
 _FOR_GOOD: Final = frozenset({3, 7, 12, 16})
+# Not now: RESOURCE_EXHAUSTED.
+_FULL: Final = 8
 
 # Has this done in the client's own thread; False when there is none any more.
 HandIn = Callable[[Callable[[Conversation], None]], bool]
@@ -252,7 +254,7 @@ class Connection:
             said = f"{self._address}: {ended.message}"
             if ended.code is None:
                 said = f"no governor daemon at {said}"
-            self._talk.refused(said, for_good=ended.code in _FOR_GOOD)
+            self._talk.refused(said, for_good=ended.code in _FOR_GOOD, full=ended.code == _FULL)
 
     def mourn(self) -> None:
         """The daemon that greeted us last is dead; whatever the proxies say that are between us."""

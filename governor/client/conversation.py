@@ -151,11 +151,15 @@ class Conversation:
         """The process is dead that welcomed us last, and no stream leads to it any more."""
         self.keeping.died(now, self._assured_at)
 
-    def refused(self, why: str, *, for_good: bool) -> None:
-        """No connection can be had now: whoever is not patient is told so; if it is for good, everybody."""
-        self._patience.trouble = why
+    def refused(self, why: str, *, for_good: bool = False, full: bool = False) -> None:
+        """No connection can be had now: whoever is not patient is told so; ``for_good``: everybody; ``full``: whoever
+        does not wait, for the daemon is there, and takes no more sessions for now.
+        """  # noqa: D205
+        self._patience.trouble, self._patience.full = why, full
         for ask in list(self._asks.values()):
-            if for_good or not (ask.patient or ask.broke_at):
+            if full and ask.shape.wait == 0:
+                self._answer(ask, self._patience.away())
+            elif not full and (for_good or not (ask.patient or ask.broke_at)):
                 self._answer(ask, Unavailable(why, address=self._address))
 
     def fail(self) -> None:
@@ -238,7 +242,7 @@ class Conversation:
             self._welcome = True
             told = said.welcome.process if said.welcome.HasField("process") else None
             self.process = told and Process(told.boot, told.pid_namespace, told.pid, told.started)
-            self._patience.trouble = ""
+            self._patience.trouble, self._patience.full = "", False
             self._reads_alike, self._traces = said.welcome.alike, said.welcome.traces
             self.keeping.welcomed(said.welcome)
         for granted in said.grants:

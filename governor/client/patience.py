@@ -21,19 +21,23 @@ class Patience:
     """With the daemon, of all asks of one client process. Instants in nanoseconds of the monotonic clock.
 
     ``look_at``: nobody's patience ends before this; it may be too early, never too late. ``trouble``: why there is no
-    connection. ``kept_up_at``: when the daemon was last known to have done what it was asked.
+    connection; ``full``: the daemon is there, but takes no more sessions for now. ``kept_up_at``: when the daemon was
+    last known to have done what it was asked.
     """
 
-    __slots__ = ("_address", "kept_up_at", "look_at", "trouble")
+    __slots__ = ("_address", "full", "kept_up_at", "look_at", "trouble")
 
     def __init__(self, address: str) -> None:
         self._address = address
         self.look_at = NEVER
         self.trouble = ""
+        self.full = False
         self.kept_up_at = 0
 
-    def away(self) -> Unavailable:
-        """What to tell of a daemon that cannot be reached, or is silent."""
+    def away(self) -> GovernorError:
+        """What to tell of a daemon that cannot be reached, is silent, or takes no more sessions."""
+        if self.full:
+            return NotGranted(self.trouble, reason="busy")
         why = self.trouble or f"{self._address}: the daemon does not answer"
         return Unavailable(why, address=self._address)
 

@@ -2,8 +2,9 @@
 
 It knows who sees which resources, and how much of what it says may lie unread. It must never know what a number means.
 
-All who ask in one turn of the event loop are told the same: with thousands of resources, to take their numbers takes
-milliseconds, in which nobody else is served, and one client can ask thousands of times at once.
+All who ask in one turn of the event loop are told the same, and where it takes milliseconds to take the numbers of
+thousands of resources, in which nobody else is served, all who ask in a while after that wait for the next look: one
+client can ask thousands of times at once.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from governor.bounds import Bound
 from governor.clock import Clock
 from governor.config import ConfigState
 from governor.core.snapshot import Snapshot
-from governor.core.types import Denial
+from governor.core.types import MILLISECOND, Denial, Nanos
 from governor.driver import Driver
 from governor.rpc import status, translate
 from governor.rpc.calls import Answer, Context
@@ -27,6 +28,9 @@ from governor.v1 import governor_pb2 as pb
 
 # In bytes, of all clients together. A list of 2,000 resources has a quarter of a megabyte.
 MAX_UNREAD: Final = 64 * 2**20
+# A look that took longer than this is followed by a rest that is so many times as long.
+_LONG: Final[Nanos] = 2 * MILLISECOND
+_REST: Final = 10
 
 
 class Listing:
@@ -49,6 +53,8 @@ class Listing:
         self._seen: Snapshot | None = None
         # Of this turn of the loop, by whose resources they are of; None is all.
         self._made: dict[str | None, bytes] = {}
+        self._rested = asyncio.Event()
+        self._rested.set()
         self.unread = 0
 
     async def tell(self, raw: bytes, context: Context) -> AsyncGenerator[Answer, None]:
@@ -67,28 +73,39 @@ class Listing:
         except DecodeError:
             yield status.refusal(translate.undecodable(pb.ListResourcesRequest))
             return
-        answer = self._answer(client)
-        if self.unread and self.unread + len(answer) > MAX_UNREAD:
+        # Above it by one list at most, so that there is always one.
+        if self.unread >= MAX_UNREAD:
             self._reached(Bound.UNREAD)
             yield status.hindered(status.Hindrance.BUSY, most=f"{self.unread >> 20} MiB", what="of lists are unread")
             return
+        answer = await self._answer(client)
         self.unread += len(answer)
         try:
             yield answer
         finally:
             self.unread -= len(answer)
 
-    def _answer(self, client: Client | None) -> bytes:
+    async def _answer(self, client: Client | None) -> bytes:
+        while self._seen is None and not self._rested.is_set():
+            await self._rested.wait()
         name = None if client is None else client.name
         made = self._made.get(name)
         if made is None:
-            if self._seen is None:
-                self._seen = self._driver.snapshot()
-                asyncio.get_running_loop().call_soon(self._forget)
-            seen = self._seen if client is None else _of(client, self._seen)
-            config = None if self._config is None else translate.config_state(self._config())
-            made = translate.resources(seen, self._clock.now(), config).SerializeToString()
-            self._made[name] = made
+            made = self._made[name] = self._look(client)
+        return made
+
+    def _look(self, client: Client | None) -> bytes:
+        began = self._clock.now()
+        if self._seen is None:
+            self._seen = self._driver.snapshot()
+            asyncio.get_running_loop().call_soon(self._forget)
+        seen = self._seen if client is None else _of(client, self._seen)
+        config = None if self._config is None else translate.config_state(self._config())
+        made = translate.resources(seen, self._clock.now(), config).SerializeToString()
+        took = (now := self._clock.now()) - began
+        if took > _LONG and self._rested.is_set():
+            self._rested.clear()
+            self._clock.call_at(now + took * _REST, self._rested.set)
         return made
 
     def _forget(self) -> None:

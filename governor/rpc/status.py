@@ -233,7 +233,7 @@ def failed(result: LeaseResult) -> Refusal | None:
 
 
 def hindered(hindrance: Hindrance, **facts: object) -> Refusal:
-    """The answer to an operator whose call cannot be carried out; ``facts`` are the words of the row."""
+    """The answer to one whose call cannot be carried out; ``facts`` are the words of the row."""
     row = HINDRANCES[hindrance]
     said = {name: shown(str(fact)) for name, fact in facts.items()}
     message = row.sentence.format_map(said)

@@ -109,6 +109,7 @@ class Stream:
             self._session.settle()
         except BaseException:
             self._session.leave(self.outbox)
+            self.outbox.drop()
             raise
 
     def end(self, refusal: status.Refusal) -> None:
@@ -165,6 +166,8 @@ class Stream:
             session.leave(self.outbox, disconnected=self._end is not STOPPING)
             if writer is not None:
                 writer.cancel()
+            # Nobody reads any more what lies there, which takes room from those who do.
+            self.outbox.drop()
 
     async def _listen(self, context: Context) -> status.Refusal | None:
         while True:

@@ -20,7 +20,7 @@ from governor.v1 import governor_pb2 as pb
 from governor.v1.admin_pb2_grpc import add_AdminServicer_to_server
 from governor.v1.governor_pb2_grpc import GovernorServicer, add_GovernorServicer_to_server
 from tests.cli.daemon import Daemon, serving
-from tests.cli.desk import Desk, Refusal
+from tests.cli.desk import BOUND, Desk, Refusal
 
 
 @dataclass(slots=True, frozen=True)
@@ -110,7 +110,7 @@ class Script(GovernorServicer):
         self.limits.append(context.time_remaining())
         context.add_callback(self.left.set)
         self.arrived.set()
-        self.hold.wait(30)
+        self.hold.wait(BOUND)
 
     @staticmethod
     def _answer(answer: Answer | Refusal, context: grpc.ServicerContext) -> Answer:

@@ -17,7 +17,7 @@ from governor.v1 import admin_pb2 as pb
 from governor.v1.admin_pb2_grpc import AdminServicer
 
 Answer = TypeVar("Answer", bound=Message)
-BOUND = 30
+BOUND = 120
 
 
 @dataclass

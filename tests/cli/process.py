@@ -12,7 +12,7 @@ from tests.e2e.nursery import NURSERY
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMMAND = (sys.executable, "-m", "governor.cli")
 # For everything that is waited for; what is right takes far less.
-BOUND = 30
+BOUND = 120
 
 
 @contextmanager

@@ -112,7 +112,7 @@ def test_a_socket_that_one_may_not_use_is_not_mistaken_for_a_dead_one(
     assert "Permission denied. The config says who may use the socket" in ended.err
 
 
-@pytest.mark.timeout(10)
+@pytest.mark.timeout(60)
 def test_a_silent_listener_is_given_up_on(run: Run, silent: str) -> None:
     """Also by an acquire, which waits in line for as long as it takes, but only in a line that exists."""
     ended = run("acquire", "a", "--address", silent)

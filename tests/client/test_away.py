@@ -239,6 +239,30 @@ def test_to_go_on_without_is_not_to_overrule_the_daemon(gov: Client, daemon: Dae
         assert other.let_through == 0
 
 
+def test_a_daemon_that_takes_no_more_sessions_is_not_away(start: Start) -> None:
+    """It has said no, for now: nobody goes on without a permit, and whoever waits is let in when there is room."""
+    daemon = start("bounds: {sessions_per_client: 1}\n" + ONE)
+    with (
+        Client(daemon.address, name="crowd") as first,
+        Client(daemon.address, name="crowd", unavailable="allow") as second,
+        Client(daemon.address, name="crowd") as third,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        first.acquire("one").release()
+        for gov in (second, third):
+            with pytest.raises(NotGranted, match="1 sessions of this client") as refused:
+                gov.acquire("one", wait=0)
+            assert (refused.value.reason, refused.value.never) == ("busy", False)
+        with pytest.raises(NotGranted, match="1 sessions of this client"):
+            second.acquire("one", wait=1)
+        waiting = pool.submit(third.acquire, "one", wait=BOUND)
+        first.close()
+        with waiting.result() as lease:
+            assert lease.granted
+
+        assert second.let_through == 0
+
+
 # --- coming back --------------------------------------------------------------------------------------------------
 
 

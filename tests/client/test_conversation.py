@@ -624,6 +624,33 @@ def test_whoever_is_not_patient_is_told_at_once_that_nobody_listens() -> None:
     assert scene.talk._asks == {patient.op: patient}
 
 
+def test_whoever_may_wait_does_while_there_is_no_room() -> None:
+    """The daemon is there: not to be taken in is no way round it, and is told as such when the wait is over."""
+    scene = Scene()
+    at_once, waits, open_to_all = scene.ask(wait=0), scene.ask(wait=3), scene.ask(wait=3)
+    open_to_all.fail_open = True
+    scene.talk.refused("db1:7411: 10 sessions are there", full=True)
+    answers = scene.answers()
+
+    assert set(answers) == {at_once}
+    scene.run(3.1)
+    answers |= scene.answers()
+
+    assert set(answers) == {at_once, waits, open_to_all}
+    assert all(isinstance(error, NotGranted) and error.reason == "busy" for error in answers.values())
+
+
+def test_a_daemon_that_goes_after_it_had_no_room_is_away() -> None:
+    """What was last found out is what is told."""
+    scene = Scene()
+    ask = scene.ask(wait=1, patient=True)
+    scene.talk.refused("db1:7411: 10 sessions are there", full=True)
+    scene.talk.refused("no governor daemon at db1:7411: Connection refused", for_good=False)
+    scene.run(1.1)
+
+    assert isinstance(scene.answer(ask), Unavailable)
+
+
 def test_everybody_is_told_when_it_is_for_good() -> None:
     """Also those who are patient, and those who were in line."""
     scene = Scene()

@@ -103,9 +103,9 @@ def test_orders_stand_until_they_are_taken_back(daemon: Daemon) -> None:
 
     assert [each.exit for each in (*done, *back)] == [0] * 10
     assert done[1].out.startswith("crowded: paused already")
-    assert re.search(r"(?m)^crowded .* paused$", table)
-    assert re.search(r"(?m)^hurried .* draining$", table)
-    assert re.search(r"(?m)^thumbnails .* permits=5 for \S+$", table)
+    assert re.search(r"(?m)^crowded .* paused \(by \S+\)$", table)
+    assert re.search(r"(?m)^hurried .* draining \(by \S+\)$", table)
+    assert re.search(r"(?m)^thumbnails .* permits=5 for \S+ \(by \S+\)$", table)
     assert re.search(r"(?m)^orders-db .* 1 quarantined$", table)
     assert refused.exit == 75
     assert back[4].out.startswith("orders-db: recycled 2 members")

@@ -7,7 +7,7 @@ import time
 
 from tests.faults.waiting import join
 
-BOUND = 10
+BOUND = 60
 
 
 def test_a_signal_that_another_thread_was_given_is_heard_while_all_are_waited_for() -> None:

@@ -57,7 +57,7 @@ async def watching(scene: Served, sent: bytes = GET) -> AsyncIterator[asyncio.St
     """One who watches, and has been told everything."""
     async with connection(scene.server) as (reader, writer):
         writer.write(sent)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while await reader.readline() != b"event: done\n":
                 pass
         yield reader
@@ -65,7 +65,7 @@ async def watching(scene: Served, sent: bytes = GET) -> AsyncIterator[asyncio.St
 
 async def in_use(reader: asyncio.StreamReader) -> int:
     """Of the next row that it is told."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await reader.readuntil(b"event: rows\ndata: ")
         (row,) = json.loads(await reader.readline())
     number: int = row["in_use"]
@@ -154,7 +154,7 @@ async def test_a_viewer_that_does_not_read_is_cut_off(scene: Served, monkeypatch
         await asyncio.get_running_loop().sock_sendall(sock, GET)
         await until(lambda: scene.viewers == 1)
 
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while scene.viewers:
                 for number in range(2000):
                     scene.take(f"resource-{number}")
@@ -182,14 +182,14 @@ async def test_a_slow_viewer_does_not_hold_up_a_quick_one(scene: Served) -> None
 async def test_the_end_ends_it_at_once(scene: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """In good order: the viewer sees that nothing was cut off, and the end of the daemon does not wait for it."""
     monkeypatch.setattr(server_module, "STOP_SECONDS", 60)
-    async with watching(scene) as reader, asyncio.timeout(10):
+    async with watching(scene) as reader, asyncio.timeout(60):
         await scene.server.stop()
         assert (await reader.read()).endswith(b"0\r\n\r\n")
 
 
 async def test_a_viewer_that_comes_as_the_end_begins_is_answered(scene: Served) -> None:
     """And hears that it is over."""
-    async with connection(scene.server) as (reader, writer), asyncio.timeout(10):
+    async with connection(scene.server) as (reader, writer), asyncio.timeout(60):
         writer.write(GET)
         await scene.server.stop()
         await reader.read()

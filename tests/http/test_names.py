@@ -81,7 +81,7 @@ async def first_line(server: HttpServer, sent: bytes) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     try:
         writer.write(sent)
-        return await asyncio.wait_for(reader.readline(), 20)
+        return await asyncio.wait_for(reader.readline(), 60)
     finally:
         writer.close()
         await writer.wait_closed()

@@ -34,7 +34,7 @@ async def connection(server: HttpServer) -> AsyncIterator[tuple[asyncio.StreamRe
 
 async def until(condition: Callable[[], bool]) -> None:
     """Returns when it holds; fails when it does not within ten seconds."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110  (nothing tells when a connection is gone)
             await asyncio.sleep(0.001)
 
@@ -52,7 +52,7 @@ async def listening(daemon: Daemon) -> AsyncIterator[HttpServer]:
 async def read_all(sock: socket.socket) -> bytes:
     """Everything that is there to be read."""
     received = bytearray()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while data := await asyncio.get_running_loop().sock_recv(sock, 65536):
             received += data
     return bytes(received)
@@ -62,7 +62,7 @@ async def exchange(server: HttpServer, sent: bytes) -> bytes:
     """Everything that is answered until the server closes."""
     async with connection(server) as (reader, writer):
         writer.write(sent)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return await reader.read()
 
 
@@ -122,7 +122,7 @@ class TestBinding:
             listening(daemon) as server,
             connection(server) as (kept, asks),
             connection(server) as (silent, _),
-            asyncio.timeout(10),
+            asyncio.timeout(60),
         ):
             asks.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
             await kept.readuntil(b"/-/ready")
@@ -137,7 +137,7 @@ class TestBinding:
         """The last scrape of a daemon is worth having."""
         monkeypatch.setattr(server_module, "STOP_SECONDS", 60)
         daemon.shown = snapshot(*(resource(f"resource-{n}") for n in range(300)))
-        async with listening(daemon) as server, connection(server) as (reader, writer), asyncio.timeout(10):
+        async with listening(daemon) as server, connection(server) as (reader, writer), asyncio.timeout(60):
             writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
             await reader.readline()
             stopping = asyncio.create_task(server.stop())
@@ -153,7 +153,7 @@ class TestBinding:
         """It has a second, and then the daemon ends without it."""
         monkeypatch.setattr(server_module, "STOP_SECONDS", 0.05)
         daemon.shown = snapshot(*(resource(f"resource-{n}-{'x' * 150}") for n in range(1000)))
-        async with listening(daemon) as server, connection(server) as (reader, writer), asyncio.timeout(10):
+        async with listening(daemon) as server, connection(server) as (reader, writer), asyncio.timeout(60):
             writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
             await reader.readline()
             await server.stop()
@@ -202,13 +202,13 @@ class TestClients:
         monkeypatch.setattr(server_module, "LINGER_SECONDS", 0.05)
         async with listening(daemon) as server, connection(server) as (reader, writer):
             writer.write(b"POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50000000\r\n\r\n" + b"x" * 1000)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 assert b" 405 " in await reader.readline()
                 await reader.read()
 
     async def test_one_connection_too_many_is_told_so(self, server: HttpServer) -> None:
         """If all others are in the middle of a request; and there is room again when one of them is not."""
-        async with AsyncExitStack() as stack, asyncio.timeout(10):
+        async with AsyncExitStack() as stack, asyncio.timeout(60):
             async with server._connections._turn:  # as long as it is held, no answer is finished
                 crowd = [await stack.enter_async_context(connection(server)) for _ in range(MAX_CONNECTIONS)]
                 for _, writer in crowd:
@@ -229,7 +229,7 @@ class TestClients:
     @pytest.mark.parametrize("sent", [b"", b"GET / HT", b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n"])
     async def test_a_crowd_that_asks_nothing_keeps_no_probe_out(self, server: HttpServer, sent: bytes) -> None:
         """Silent, in the midst of a request, or with its answer: the one that is idle the longest gives way."""
-        async with AsyncExitStack() as stack, asyncio.timeout(10):
+        async with AsyncExitStack() as stack, asyncio.timeout(60):
             crowd = [await stack.enter_async_context(connection(server)) for _ in range(MAX_CONNECTIONS)]
             for reader, writer in crowd[1:]:
                 writer.write(sent)
@@ -247,7 +247,7 @@ class TestClients:
     async def test_connections_that_come_at_once_are_counted(self, server: HttpServer) -> None:
         """Though all are accepted before the first of them begins."""
         most = 0
-        async with AsyncExitStack() as stack, asyncio.timeout(10):
+        async with AsyncExitStack() as stack, asyncio.timeout(60):
             # Fewer than the kernel has room for; the loop stands still meanwhile.
             crowd = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(MAX_CONNECTIONS + 30)]
             for sock in crowd:
@@ -336,7 +336,7 @@ class TestLoop:
             async with client.get("/metrics") as answer:
                 return len(await answer.read())
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             scrapes = asyncio.gather(*(scrape() for _ in range(20)))
             while not scrapes.done():
                 turn += 1
@@ -368,7 +368,7 @@ class TestBounds:
                 for _ in range(2):
                     reader, writer = await stack.enter_async_context(connection(server))
                     writer.write(b"GET /-/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
-                    async with asyncio.timeout(10):
+                    async with asyncio.timeout(60):
                         assert b"200 OK" in await reader.readline()
 
                 assert (await exchange(server, b"")).startswith(b"HTTP/1.1 503 ")

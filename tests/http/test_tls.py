@@ -81,7 +81,7 @@ async def test_what_is_sent_with_the_end_of_the_handshake_is_heard(server: HttpS
         tls.do_handshake()
     writer.write(outgoing.read())
     while True:
-        incoming.write(await asyncio.wait_for(reader.read(65536), 10))
+        incoming.write(await asyncio.wait_for(reader.read(65536), 60))
         try:
             tls.do_handshake()
         except ssl.SSLWantReadError:
@@ -92,7 +92,7 @@ async def test_what_is_sent_with_the_end_of_the_handshake_is_heard(server: HttpS
     heard = b""
     with suppress(ssl.SSLZeroReturnError):
         while b"healthy" not in heard:
-            incoming.write(await asyncio.wait_for(reader.read(65536), 10))
+            incoming.write(await asyncio.wait_for(reader.read(65536), 60))
             with suppress(ssl.SSLWantReadError):
                 heard += tls.read(65536)
     writer.close()
@@ -111,7 +111,7 @@ async def test_what_is_no_tls_is_told_nothing_and_forgotten(
         writer.write(nonsense)
         writer.write_eof()
         with suppress(ConnectionError):
-            assert b"HTTP/" not in await asyncio.wait_for(reader.read(), 10)
+            assert b"HTTP/" not in await asyncio.wait_for(reader.read(), 60)
         await until(lambda: server.connections == 0)
     assert await body(server, authority) == "healthy\n"
 
@@ -137,7 +137,7 @@ async def test_a_handshake_that_does_not_end_is_ended(
     )
     async with connection(server) as (reader, _):
         with suppress(ConnectionError):
-            assert await asyncio.wait_for(reader.read(), 10) == b""
+            assert await asyncio.wait_for(reader.read(), 60) == b""
     await until(lambda: server.connections == 0)
     await server.stop()
 
@@ -148,7 +148,7 @@ async def test_the_end_does_not_wait_for_handshakes(server: HttpServer) -> None:
         await until(lambda: server.connections == 1)
         await server.stop()
         with suppress(ConnectionError):
-            assert await asyncio.wait_for(reader.read(), 10) == b""
+            assert await asyncio.wait_for(reader.read(), 60) == b""
 
 
 async def test_another_certificate_is_shown_to_who_comes_next(

@@ -91,7 +91,7 @@ class TestFormats:
                 input=text(metrics),
                 capture_output=True,
                 text=True,
-                timeout=20,
+                timeout=60,
                 check=False,
             )
 

@@ -13,7 +13,7 @@ import pytest
 from tests.e2e.process import until
 
 _ROOT: Final = Path(__file__).parents[2]
-_BOUND_S: Final = 30.0
+_BOUND_S: Final = 120.0
 
 
 def _free_port() -> str:

@@ -54,7 +54,7 @@ class TestTheTable:
             semaphore("gone", 4),
             semaphore("full", 1, max_waiters=1),
             semaphore("closed", 0),
-            pool("members", ["a", "b"]),
+            pool("members", ["a", "b"], quarantine=HOUR, max_quarantine=HOUR),
         )
         for name in ("over", "gone"):
             scene.take(name, permits=3)

@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 M = TypeVar("M", bound=Message)
 
 # For whatever a test waits for; what is right takes far less.
-BOUND: Final = 30.0
+BOUND: Final = 120.0
 # How many messages of each direction are remembered.
 MAX_PASSED: Final = 10_000
 

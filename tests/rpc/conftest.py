@@ -41,7 +41,7 @@ MAX_WAITERS = 2000
 
 async def until(condition: Callable[[], bool]) -> None:
     """Returns when it holds. What happens in grpc's own threads has no event to wait for."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 

@@ -75,7 +75,7 @@ class Peer:
     async def hears(self, condition: Callable[[pb.SessionResponse], bool]) -> pb.SessionResponse:
         """Listen until ``condition`` holds of what was heard meanwhile; that."""
         heard = pb.SessionResponse()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not condition(heard):
                 message = await self.stream.read()
                 assert isinstance(message, pb.SessionResponse), "the stream has ended"
@@ -109,7 +109,7 @@ class Peer:
 
 async def ended(stream: "aio.StreamStreamCall[Any, Any]") -> aio.AioRpcError | None:
     """How a stream ends, whatever comes before; None is well."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         try:
             while await stream.read() is not aio.EOF:
                 pass

@@ -240,7 +240,7 @@ async def test_a_stop_ends_lists(operators: Operated) -> None:
     call = operators.admin.ListLeases(admin.ListLeasesRequest())
     await call.read()
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await operators.world.server.stop(10)
 
     async def rest() -> None:

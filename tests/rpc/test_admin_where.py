@@ -199,7 +199,7 @@ def _left(folder: Path) -> list[str]:
 
 
 async def _first(stream: "aio.UnaryStreamCall[Any, Any] | aio.StreamStreamCall[Any, Any]") -> object:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         return await stream.read()
 
 

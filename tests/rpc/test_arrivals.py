@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 import grpc
 import pytest
@@ -61,7 +62,7 @@ async def test_calls_to_nothing_leave_nothing(governor: World) -> None:
         wire.call("/nobody/Nothing", b"")
 
     assert await wire.answer(wire.call("/nobody/Nothing", b"")) is None
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(asyncio.all_tasks()) > tasks:  # noqa: ASYNC110  - grpc's own threads have no event to wait for
             await asyncio.sleep(0.001)
 
@@ -81,3 +82,32 @@ async def test_a_header_that_is_no_text_is_in_no_log(
     assert (await governor.stub.Acquire(ask())).lease.id
     assert "secret" not in caplog.text
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+async def test_calls_of_one_method_hold_up_none_of_another(governor: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixty asks are there before the release, and it does not stand behind them all."""
+    lease = (await governor.stub.Acquire(ask())).lease
+    done: list[str] = []
+
+    def noted(name: str) -> Callable[..., object]:
+        does: Callable[..., object] = getattr(governor.driver, name)
+
+        def note(*arguments: object, **named: object) -> object:
+            done.append(name)
+            return does(*arguments, **named)
+
+        return note
+
+    for name in ("ask", "release"):
+        monkeypatch.setattr(governor.driver, name, noted(name))
+    wire = await governor.wire()
+    asks = [wire.call("Acquire", ask("open").SerializeToString()) for _ in range(60)]
+    back = wire.call("Release", pb.ReleaseRequest(lease_ids=[lease.id]).SerializeToString())
+    wire.flush()
+
+    assert await wire.answer(back) is not None
+    for stream in asks:
+        assert await wire.answer(stream) is not None
+
+    assert done.count("ask") == 60
+    assert done.index("release") < 30

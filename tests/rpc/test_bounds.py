@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from pathlib import Path
+from typing import cast
 
 import grpc
 import pytest
@@ -10,9 +12,10 @@ from grpc import aio
 
 from governor.bounds import Bound, Bounds
 from governor.core.snapshot import Snapshot
-from governor.core.types import LeaseId
-from governor.rpc import listing
+from governor.core.types import MILLISECOND, LeaseId
+from governor.rpc import listing, session
 from governor.rpc.answers import Answers
+from governor.rpc.guard import Context, Guard
 from governor.rpc.outbox import MAX_UNREAD, Outbox
 from governor.rpc.room import ANYBODYS, MAX_SLOW, Room
 from governor.v1 import governor_pb2 as pb
@@ -134,7 +137,7 @@ class TestStreams:
 
         answer = asyncio.ensure_future(_granted(governor))
         most = 0
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not answer.done():
                 most = max(most, len(asyncio.all_tasks()))
                 await asyncio.sleep(0)
@@ -180,6 +183,21 @@ class TestUnread:
 
         assert (given_up, len(room), box.unread) == ([1], 0, 0)
 
+    async def test_whoever_is_gone_takes_no_room(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Else a few who had much to read as they went would have those cut off who read slowly."""
+        room = Room()
+        monkeypatch.setattr(session, "Room", lambda _: room)
+        async with world(folder, *RESOURCES) as governor:
+            start = pb.SessionRequest(hello=hello(), acquires=[want(1, permits=2), want(2, permits=2)])
+            more = pb.SessionRequest(places=[2] * (2 * ANYBODYS)).SerializeToString()
+            for number in range(3):
+                start.hello.instance = f"{number:032x}"
+                wire = await _deaf(governor)
+                wire.unfinished_call("Session", framed(start.SerializeToString()) + 3 * framed(more))
+                await until(lambda: len(room) == 1)
+                wire.sever()
+                await until(lambda: len(room) == 0)
+
     async def test_a_session_that_is_given_up_is_counted(self, governor: World) -> None:
         """And another goes on."""
         other = await Peer.begin(governor)
@@ -208,20 +226,48 @@ class TestLists:
             return looks[-1]
 
         monkeypatch.setattr(governor.driver, "snapshot", counted)
-        wire = await governor.wire()
-        for _ in range(STREAMS):
-            wire.call("ListResources", b"")
-        wire.flush()
-        answers = [await wire.answer(stream) for stream in list(wire.calls)]
-        assert None not in answers
-        assert 0 < len(looks) <= STREAMS
-        before = len(looks)
+        # Which calls come in one turn is gRPC's to say, so they are made here.
+        clock, guard = governor.clock, Guard(governor.driver)
+        lists = listing.Listing(governor.driver, clock, guard, None, lambda _: None)
+        context = cast("Context", None)  # whoever is known to nobody is not looked at
+        told = await asyncio.gather(*[anext(lists.tell(b"", context)) for _ in range(STREAMS)])
+        assert len(set(told)) == len(looks) == 1
         lease = (await governor.stub.Acquire(ask())).lease
 
-        seen = await governor.stub.ListResources(pb.ListResourcesRequest())
+        seen = pb.ListResourcesResponse.FromString(cast("bytes", await anext(lists.tell(b"", context))))
 
-        assert len(looks) == before + 1
+        assert len(looks) == 2
         assert next(each.in_use for each in seen.resources if each.name == "sem") == len(lease.grants)
+
+    async def test_after_a_look_that_took_long_all_wait_for_the_next(
+        self, governor: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """And are told what is true then."""
+        looks: list[int] = []
+        look = governor.driver.snapshot
+
+        def slow() -> Snapshot:
+            looks.append(len(looks))
+            governor.clock.time += 5 * MILLISECOND
+            return look()
+
+        monkeypatch.setattr(governor.driver, "snapshot", slow)
+        lists = listing.Listing(governor.driver, governor.clock, Guard(governor.driver), None, lambda _bound: None)
+        context = cast("Context", None)  # it is asked who calls, where anybody is
+
+        async def told() -> int:
+            async with aclosing(lists.tell(b"", context)) as answers:
+                return _in_use(await anext(answers))
+
+        assert await told() == 0
+        more = [asyncio.ensure_future(told()) for _ in range(10)]
+        await governor.stub.Acquire(ask())
+        assert len(looks) == 1
+
+        governor.clock.advance(50 * MILLISECOND)
+
+        assert set(await asyncio.gather(*more)) == {1}
+        assert len(looks) == 2
 
     async def test_what_nobody_reads_is_bounded_and_leases_go_on(
         self, governor: World, monkeypatch: pytest.MonkeyPatch
@@ -232,7 +278,7 @@ class TestLists:
         wire = await _deaf(governor)
         for _ in range(10):
             wire.call("ListResources", b"")
-        await until(lambda: governor.reached[Bound.UNREAD] == 7)
+        await until(lambda: governor.reached[Bound.UNREAD] == 7)  # ten but for the three that fit
 
         with pytest.raises(aio.AioRpcError) as refused:
             await governor.stub.ListResources(pb.ListResourcesRequest())
@@ -244,13 +290,18 @@ class TestLists:
         await _listed(governor)
 
 
+def _in_use(answer: object) -> int:
+    assert isinstance(answer, bytes)
+    return next(each.in_use for each in pb.ListResourcesResponse.FromString(answer).resources if each.name == "sem")
+
+
 async def _granted(governor: World) -> pb.Lease:
     return (await governor.stub.Acquire(ask())).lease
 
 
 async def _listed(governor: World) -> None:
     """Returns when a list is answered again."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             try:
                 await governor.stub.ListResources(pb.ListResourcesRequest())

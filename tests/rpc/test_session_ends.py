@@ -138,7 +138,7 @@ async def test_whoever_does_not_read_is_cut_off(governor: World) -> None:
     other = await Peer.begin(governor, hello(client="you"), acquires=[want(1, "keep")])
     slow = await Peer.begin(governor, acquires=[want(1, "at-once", permits=2), want(2, "at-once")])
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while governor.in_use("at-once"):
             await slow.say(places=[2] * 2000)
 
@@ -222,7 +222,7 @@ async def test_a_stop_ends_every_stream_and_leaves_leases_alone(governor: World)
     silent = Peer(governor)
     await silent.stream.wait_for_connection()
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await governor.server.stop(3600)
 
     for peer in peers:

@@ -99,7 +99,7 @@ class Wire:
 
     async def answer(self, stream: int) -> bytes | None:
         """The reply's message, None for a refusal; waits for it."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await self.calls[stream].ended.wait()
         return self.calls[stream].message
 
