@@ -109,7 +109,9 @@ class SessionService:
             if isinstance(caller, Denial):
                 refusal = status.refusal(caller)
             else:
-                refusal = STOPPING if self._stopping else await self._run(raw, context, caller)
+                stream = STOPPING if self._stopping else self._open(raw, caller)
+                del raw  # for as long as the stream lasts
+                refusal = stream if isinstance(stream, status.Refusal) else await self._run(stream, context)
         except asyncio.CancelledError:
             raise  # the client is gone, or gRPC cuts the stream off: there is nobody to tell
         except aio.BaseError:
@@ -120,11 +122,8 @@ class SessionService:
         if refusal is not None:
             await context.abort(refusal.code, refusal.message, refusal.metadata)
 
-    async def _run(self, raw: bytes | None, context: Context, caller: Caller | None) -> status.Refusal | None:
+    async def _run(self, stream: Stream, context: Context) -> status.Refusal | None:
         """Until either side ends it; why, if it is we who do."""
-        stream = self._open(raw, caller)
-        if isinstance(stream, status.Refusal):
-            return stream
         self._streams.add(stream)
         try:
             return await stream.run(context)

@@ -182,6 +182,8 @@ class Stream:
                 self._handle(request)
             except DecodeError:
                 return UNDECODABLE
+            # The next may be long in coming, and what was read of 250 kB may take 8 MB.
+            del raw, request
 
     async def _write(self, context: Context) -> None:
         try:

@@ -1,6 +1,8 @@
 """What a session is asked and what it answers, with a real engine behind and a clock that stands still."""
 
 import asyncio
+import gc
+import inspect
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -352,6 +354,22 @@ async def test_what_was_granted_meanwhile_is_given_back(governor: World) -> None
     assert governor.in_use() == 1
     assert not done.ended
     assert not done.released
+
+
+async def test_a_session_that_says_nothing_keeps_nothing_of_what_it_said(governor: World) -> None:
+    """Neither of its first message nor of its last: what is read of one may take 8 MB."""
+    long = pb.TraceContext(tracestate="x" * 100_000)
+    peer = await Peer.begin(governor, traces=[long])
+    await peer.do(traces=[long])
+    service = governor.server._sessions
+    (stream,) = service._streams
+    frames = [it.cr_frame for it in gc.get_objects() if inspect.iscoroutine(it)]
+    own = [frame for frame in frames if frame is not None and frame.f_locals.get("self") in (stream, service)]
+    names = {frame.f_code.co_name: frame.f_locals for frame in own}
+
+    for reader in ("serve", "_run", "run", "_listen"):
+        kept = [name for name, it in names[reader].items() if isinstance(it, (bytes, pb.SessionRequest))]
+        assert not kept, reader
 
 
 async def test_messages_are_counted_though_there_is_nothing_to_say(governor: World) -> None:
