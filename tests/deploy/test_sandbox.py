@@ -7,9 +7,16 @@ from pathlib import Path
 from signal import SIGHUP
 from typing import Final
 
+from governor import Client as Governor
+from tests.certificates import Authority
 from tests.deploy.unit import UNIT, one, settings
 from tests.e2e.conftest import Connect, Start
 from tests.e2e.process import COMMAND, until
+
+# Over TLS wherever that can be.
+_HEAD: Final = (
+    "listen: [unix:{folder}/governor.sock, tls://127.0.0.1:0]\nhttp: tls://127.0.0.1:0\ndrain_timeout: {drain}\n"
+)
 
 _CALL: Final = re.compile(r"^\d+ +([a-z_0-9]+)\(", re.MULTILINE)
 # Before the first instruction of a program; no filter is in force yet.
@@ -51,13 +58,20 @@ def allowed(program: str) -> set[str]:
 def test_the_daemon_does_nothing_that_its_unit_forbids(
     start: Start, connect: Connect, folder: Path, program: Callable[[str], str]
 ) -> None:
-    """From its start over leases, pages, a reload, a new audit file and a changed config to its end."""
+    """From its start over leases, pages, TLS, a reload, a new audit file and a changed config to its end."""
     trace = folder / "trace"
     command = (program("strace"), "-D", "-f", "-qq", "-o", str(trace), *COMMAND)
-    yaml = f"audit: {{file: {folder}/audit.jsonl}}\nsemaphores: {{one: {{permits: %d}}}}\n"
-    daemon = start(yaml % 1, command=command)
+    authority = Authority(folder)
+    pair = authority.certify("daemon", "127.0.0.1")
+    # A name that no store of authorities has, of which none may be read.
+    cert = pair.cert.rename(folder / "daemon.pem")
+    tls = f"tls: {{cert: {cert}, key: {pair.key}}}\n"
+    yaml = f"{tls}audit: {{file: {folder}/audit.jsonl}}\nsemaphores: {{one: {{permits: %d}}}}\n"
+    daemon = start(yaml % 1, command=command, head=_HEAD)
     me = connect(daemon)
     me.release(me.acquire("one").id)
+    with Governor(daemon.addresses[1], ca=authority.cert) as gov:
+        gov.acquire("one", wait=0).release()
     assert {daemon.page(path)[0] for path in ("/", "/metrics", "/-/healthy")} == {200}
     daemon.signal(SIGHUP)
     daemon.said("nothing changed")
@@ -68,7 +82,9 @@ def test_the_daemon_does_nothing_that_its_unit_forbids(
     told = trace.read_text(encoding="utf-8")
     made = set(_CALL.findall(told)) - _BEFORE
 
-    assert {"epoll_wait", "accept4", "inotify_add_watch", "flock", "fdatasync", "prlimit64"} <= made | {"epoll_pwait"}
+    assert {"memfd_create", "epoll_wait", "accept4", "inotify_add_watch", "flock", "fdatasync", "prlimit64"} <= made | {
+        "epoll_pwait"
+    }
     assert made <= allowed(program("systemd-analyze"))
     families = set(re.findall(r"\bsocket\((\w+)", told))
     assert families <= set(one("RestrictAddressFamilies").split())
