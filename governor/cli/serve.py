@@ -3,6 +3,8 @@
 import os
 import shlex
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -52,12 +54,24 @@ def serve(ctx: click.Context, *, config: Path | None, state: Path | None, log_fo
         raise click.UsageError(f"unexpected {file}; a config is named with an option: governor serve --config {file}")
     _until_the_daemon_hears()
     grpc_core.tell(os.environ)
-    # aiohttp reads every certificate of the system when it is loaded, for a client that is not used: nothing here
-    # speaks TLS.
-    os.environ["SSL_CERT_FILE"] = os.devnull
-    from governor import daemon, logs
+    with _without_certificates():
+        from governor import daemon, logs
 
     return daemon.run(config, state, logs.LogFormat(log_format))
+
+
+@contextmanager
+def _without_certificates() -> Iterator[None]:
+    """None that the system has are read meanwhile: aiohttp would read them all, for a client that nobody uses."""
+    before = os.environ.get("SSL_CERT_FILE")
+    os.environ["SSL_CERT_FILE"] = os.devnull
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["SSL_CERT_FILE"]
+        else:
+            os.environ["SSL_CERT_FILE"] = before
 
 
 def _until_the_daemon_hears() -> None:

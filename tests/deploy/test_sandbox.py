@@ -94,7 +94,7 @@ def test_the_daemon_does_nothing_that_its_unit_forbids(
     elsewhere = {path for path in opened if not Path(path).is_relative_to(folder) and "__pycache__" not in path}
     assert opened
     assert elsewhere <= {"/dev/null"}
-    # It speaks TLS with nobody: aiohttp's client would read them all at each start.
+    # Those of the system are nothing to it: aiohttp's client would have them all read at each start.
     assert not re.search(r'openat\([^"]*"[^"]*(?:/certs/|cert\.pem|\.crt)', told)
     assert one("MemoryDenyWriteExecute") == "yes"
     assert not re.search(r"PROT_WRITE\|PROT_EXEC|mprotect\(.*PROT_EXEC", told)

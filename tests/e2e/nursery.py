@@ -30,7 +30,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 # Arguments and environment, at most.
 _LARGEST: Final = 1 << 20
 # Seconds that it may take to load everything, at most.
-_BOUND: Final = 60.0
+_BOUND: Final = 120.0
 # What is told of each: its process id, and how it ended.
 _NUMBER: Final = Struct("i")
 
