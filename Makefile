@@ -155,12 +155,10 @@ simulate: .venv/dev.stamp
 	@echo "== simulated worlds"
 	@$(py) -m tests.simulate --seconds 20
 
-# What takes long comes first, or one worker would be at it when the others have nothing left to do. Much of it waits for
-# processes, so there are more workers than processors.
-long := $(addprefix tests/,faults reloads deploy monitoring simulate e2e/test_restart.py client/test_lives.py cli)
+# Much of it waits for processes, so there are more workers than processors. tests/conftest.py says what begins first.
 test-shells: .venv/dev.stamp build/node/stamp build/page/stamp
 	@echo "== tests of everything else"
-	@$(py) -m pytest $(long) tests --ignore=tests/core --numprocesses=3 --dist=loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	@$(py) -m pytest tests --ignore=tests/core --numprocesses=3 --dist=loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 # The state machines of the engine and of the client for minutes, not seconds, and with other examples each time.
 test-long: .venv/dev.stamp

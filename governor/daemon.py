@@ -2,9 +2,9 @@
 
 It knows which parts there are and in what order they begin and end. It must never decide anything about permits.
 
-Order of start: config, state folder, what is remembered, HTTP, gRPC, lease ids, ready. Order of end: not ready, drain,
-gRPC, HTTP, the last that is to be remembered, state folder. Whatever cannot be had at the start is one line and an exit
-code; no lease id is used up by then.
+Order of start: config, state folder, what is remembered, HTTP, addresses, lease ids, gRPC, ready. Order of end: not
+ready, drain, gRPC, HTTP, the last that is to be remembered, state folder. Whatever cannot be had at the start is one
+line and an exit code; no lease id is used up by then.
 """
 
 import asyncio
@@ -172,14 +172,12 @@ class Daemon:
                 bounds=config.bounds,
                 reached=metrics.bound_reached,
                 certificates=certificates,
+                bound=partial(self._first_ids, fence),
             )
             stack.push_async_callback(server.stop, _GRPC_GRACE_S)
             self._sessions = server.sessions
             chronicle.asker = server.sessions.asker
             stack.push_async_callback(chronicle.close, _GRPC_GRACE_S)
-            # Whoever asks before this is refused with UNAVAILABLE: a start that fails has not used up a block of ids.
-            driver.reserve_ids(await self._journal.reserve())
-            fence.retire()
             driver.observers.append(self._watch_ids)
             announcing.serving(config, self._state, server, http)
             orders = self._announce_restart(restarted)
@@ -341,6 +339,11 @@ class Daemon:
         if self._journal.reserved - self._driver.last_id < BLOCK // 2 and not self._extending:
             self._extending = True
             self._spawn(self._reserve_ids())
+
+    async def _first_ids(self, fence: FormerFence) -> None:
+        """After all addresses are had: a start that fails uses none up. Before anybody asks, who would be refused."""
+        self._driver.reserve_ids(await self._journal.reserve())
+        fence.retire()
 
     async def _reserve_ids(self) -> None:
         """Put more ids on record before they run out; when they do, the engine refuses new asks."""

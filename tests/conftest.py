@@ -2,12 +2,16 @@
 
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
 
 import hypothesis
 import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
 
 from tests.programs import needed
+
+_HERE: Final = Path(__file__).parent
 
 # No deadline: a slow machine is not a bug. In CI always the same examples: a red build is about the change.
 hypothesis.settings.register_profile("dev", deadline=None)
@@ -24,6 +28,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write today's answers of the engine into tests/core/transcripts (then review them line by line)",
     )
+
+
+# What takes long, in files or folders: else one worker would be at it when the others have nothing left to do.
+_LONG: Final = (
+    "faults",
+    "reloads",
+    "deploy",
+    "monitoring",
+    "simulate",
+    "cli",
+    "e2e/test_restart.py",
+    "client/test_lives.py",
+)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begins with what takes long; the order stays as it is otherwise."""
+    long = [_HERE / name for name in _LONG]
+    items.sort(key=lambda item: not any(item.path.is_relative_to(each) for each in long))
 
 
 @pytest.fixture(scope="session")

@@ -24,6 +24,7 @@ from governor.address import TcpAddress
 from governor.certificates import Certificates
 from governor.http.door import Door, sans
 from governor.http.handshake import Handshakes
+from governor.http.headers import FULL, HEADERS
 from governor.http.names import all_local
 from governor.http.pages import Pages
 from governor.http.reply import TEXT, Reply, Stream
@@ -41,28 +42,11 @@ LINGER_SECONDS: Final = 1.0
 # How long each stage of the end may take: to finish making answers, and to send what was made.
 STOP_SECONDS: Final = 1.0
 _MAX_LINE: Final = 8190
-_MAX_HEADERS: Final = 64
-
-# The name only: the versions of what is underneath are nobody's business.
-_HEADERS: Final = {
-    "Server": "governor",
-    "Cache-Control": "no-store",
-    "X-Content-Type-Options": "nosniff",
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
+_MAXHEADERS: Final = 64
 
 _STRANGER: Final = (
     b"governor listens on loopback here, and answers to localhost, 127.0.0.1 and [::1] only: ask by one of these "
     b"names, have your proxy send it as the Host, or let `http` listen on another address\n"
-)
-
-_FULL: Final = (
-    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\n"
-    + "".join([f"{name}: {value}\r\n" for name, value in _HEADERS.items()]).encode()
-    + b"Content-Length: 21\r\nConnection: close\r\n\r\ntoo many connections\n"
 )
 
 
@@ -152,7 +136,7 @@ class _Connection(web.RequestHandler):
             super().connection_made(transport)
         else:
             transport.set_protocol(asyncio.Protocol())
-            transport.write(_FULL)
+            transport.write(FULL)
             transport.close()
 
     def data_received(self, data: bytes) -> None:
@@ -184,7 +168,7 @@ class _Connection(web.RequestHandler):
             text = "governor could not make this page\n"
         if request.writer.output_size > 0:
             raise ConnectionResetError("the answer has begun and cannot be finished") from exc
-        response = web.Response(status=status, body=text.encode(), headers={**_HEADERS, "Content-Type": TEXT})
+        response = web.Response(status=status, body=text.encode(), headers={**HEADERS, "Content-Type": TEXT})
         response.force_close()
         return response
 
@@ -221,7 +205,7 @@ class _Connections(web.Server):
             lingering_time=LINGER_SECONDS,
             max_line_size=_MAX_LINE,
             max_field_size=_MAX_LINE,
-            max_headers=_MAX_HEADERS,
+            max_headers=_MAXHEADERS,
             auto_decompress=False,
         )
         self._pages = pages
@@ -337,7 +321,7 @@ class _Connections(web.Server):
         else:
             reply = self._kept_out(request) or self._pages.answer(request.method, request.path, request.headers)
         response = web.StreamResponse(
-            status=reply.status, headers={**_HEADERS, "Content-Type": reply.content_type, **reply.headers}
+            status=reply.status, headers={**HEADERS, "Content-Type": reply.content_type, **reply.headers}
         )
         try:
             if isinstance(reply.body, (bytes, Iterator)):

@@ -6,7 +6,7 @@ wants to drain has drained before.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, assert_never
 
 from governor.address import Address, TcpAddress, UnixAddress
@@ -187,6 +187,7 @@ async def serve(  # noqa: PLR0913 - all that a server is made of comes together 
     bounds: Bounds = NO_MORE,
     reached: Callable[[Bound], None] = lambda _bound: None,
     certificates: Certificates | None = None,
+    bound: Callable[[], Awaitable[None]] | None = None,
 ) -> GrpcServer:
     """Binds all of ``listen``, or none and raises `BindError`; when it returns, clients can call.
 
@@ -195,6 +196,7 @@ async def serve(  # noqa: PLR0913 - all that a server is made of comes together 
     addresses where TLS is spoken.
 
     ``bounds``: how much of it clients may take; ``reached`` is told whenever one is refused or cut off for that.
+    ``bound``: awaited when nothing of ``listen`` is in anybody's way any more, and nobody has been answered there yet.
     """
     _quieten()
     guard = guard or Guard(driver)
@@ -205,7 +207,7 @@ async def serve(  # noqa: PLR0913 - all that a server is made of comes together 
         options = _options(bounds, _connections_each(listen, bounds))
         main = _Place(listen, options, certificates, Health((SERVICE,)), (SERVICE,))
         main.add(governor.handlers())
-        await _open(main)
+        await _open(main, bound)
         return GrpcServer([main], sessions, None)
     where = desk.where
     admin = AdminService(driver, clock, sessions, desk, guard)
@@ -230,6 +232,8 @@ async def serve(  # noqa: PLR0913 - all that a server is made of comes together 
             places.append(apart)
     try:
         await main.bind()
+        if bound is not None:
+            await bound()
         admin.addresses = main.addresses
         if shared:
             admin.places = tuple(address for address in main.addresses if isinstance(address, UnixAddress))
@@ -241,10 +245,12 @@ async def serve(  # noqa: PLR0913 - all that a server is made of comes together 
     return GrpcServer(places, sessions, admin)
 
 
-async def _open(place: _Place) -> None:
+async def _open(place: _Place, bound: Callable[[], Awaitable[None]] | None = None) -> None:
     """Bind it and have it answer, or leave no trace of it."""
     try:
         await place.bind()
+        if bound is not None:
+            await bound()
         await place.start()
     except BaseException:
         await place.undo()

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
@@ -282,9 +283,15 @@ def test_a_waiter_outlives_a_restart_of_the_daemon(
     ):
         waiting = [pool.submit(_enter, each) for each in (gov, patient)]
         until(lambda: me.counts("one") == (1, 2), "they wait")
+        # Who has not been greeted yet has spoken to nobody.
+        talks = [each._settings.link._connection for each in (gov, patient)]
+        until(lambda: all(each.greeted_at > 0 for each in talks), "they know that they do")
         daemon.kill()
         daemon = start(ONE)
-        until(lambda: me.counts("one") == (1, 2), "they wait again, and what was held is held")
+        back = partial(me.counts, "one")
+        until(lambda: back() == (1, 2) or any(each.done() for each in waiting), "they wait again")
+        assert [each.result() for each in waiting if each.done()] == []
+        assert back() == (1, 2), "what was held is held"
         me.release(held.id)
         assert [each.result(BOUND) for each in waiting] == [True, True]
     assert connect(daemon).idle()

@@ -4,7 +4,7 @@ import asyncio
 import os
 import socket
 import stat
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import grpc
@@ -63,6 +63,30 @@ OK = grpc.StatusCode.OK
 
 
 # --- binding ----------------------------------------------------------------------------------------------------
+
+
+async def test_what_must_come_before_the_first_ask_comes_when_all_is_bound(governor: World, folder: Path) -> None:
+    """Such as the ids of leases: nobody can have asked by then, nobody can if it fails, and it never comes in vain."""
+    path, came = folder / "other.sock", list[bool]()
+
+    async def first() -> None:
+        came.append(path.exists())
+
+    async def fails() -> None:
+        raise OSError(5, "Input/output error")
+
+    async def start(bound: Callable[[], Awaitable[None]], *more: Address) -> GrpcServer:
+        clock = FakeClock()
+        return await serve(Driver(Engine(), clock), clock, (UnixAddress(path), *more), bound=bound)
+
+    with pytest.raises(OSError, match="Input/output"):
+        await start(fails)
+    await refusal_of(start(first, governor.server.addresses[1]))
+    assert (path.exists(), came) == (False, [])
+    server = await start(first)
+    assert came == [False]
+    assert await serves(f"unix:{path}")
+    await server.stop(0)
 
 
 async def test_a_chosen_port_is_told(governor: World) -> None:
