@@ -20,6 +20,8 @@ MAX_SHOWN: Final = 80
 
 _BARE_KEY: Final = re.compile(r"[\w-]+")
 
+# Far more than is ever shown: to look through half a megabyte takes a minute.
+_LOOKED_AT: Final = 1000
 # What tells of itself that it is a secret, also as a key: a token of ours, a key in PEM, a URL with a password.
 _TELLING: Final = re.compile(r"gov_[\w-]|-----BEGIN|://[^/\s@]*:(?!\$\{)[^/\s@]*@")
 # As a value: a word that nobody could guess or remember.
@@ -105,12 +107,12 @@ def path(trail: Trail) -> str:
 
 def telling(text: str) -> bool:
     """Whether it tells of itself that it is a secret, wherever it stands."""
-    return _TELLING.search(text) is not None
+    return _TELLING.search(text, 0, _LOOKED_AT) is not None
 
 
 def quoted(text: str) -> str:
     """``text`` in double quotes, shortened, safe on a terminal; nothing of what looks like a secret."""
-    if telling(text) or _GUESSED_BY_NOBODY.search(text):
+    if telling(text) or _GUESSED_BY_NOBODY.search(text, 0, _LOOKED_AT):
         return _NOT_SHOWN
     return printable(json.dumps(_cut(text), ensure_ascii=False))
 

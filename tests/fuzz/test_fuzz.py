@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from governor.config import ConfigError
 from tests.config.test_fuzz import read
 from tests.fuzz import files
 from tests.fuzz.campaign import KEPT, run
@@ -54,3 +55,9 @@ def test_a_file_that_is_a_bomb_is_refused(bomb: files.Bomb) -> None:
     """Each in its worst forms; a file as large as one may be and all comment is empty, which is a mistake, too."""
     for seed in range(3):
         read(bomb(random.Random(seed)).encode())
+
+
+def test_a_huge_value_is_refused_as_soon_as_a_large_one() -> None:
+    """Nobody looks for a secret in what is never shown: half a megabyte of one letter took minutes."""
+    for letter in "A9_":
+        assert isinstance(read(f'semaphores: {{a: {{permits: "{letter * 500_000}"}}}}'.encode()), ConfigError)
