@@ -40,7 +40,7 @@ from governor.process import boot
 from governor.reload import Reloader
 from governor.restart import Restarted, RestartError, go_on
 from governor.store import Store, StoreError
-from governor.tracing import TracingError, cannot
+from governor.tracing import TracingError
 from governor.watching import Watcher
 from governor.wording import are, span
 
@@ -201,12 +201,8 @@ class Daemon:
         driver.freeze_observers.append(metrics.frozen)
         self._journal.written, self._journal.failed = metrics.store_written, metrics.store_failed
         if (asked := self._config.tracing) is not None:
-            # Behind the metrics, which count what its spans are examples of. Only who traces pays for loading it.
-            try:
-                from governor import trace  # noqa: PLC0415
-            except Exception as error:
-                raise cannot(error) from error
-            stack.push_async_callback(trace.begin(asked, driver, metrics, governor.rpc.code_of).close)
+            # Behind the metrics, which count what its spans are examples of.
+            stack.push_async_callback(operators.trace(asked, driver, metrics).close)
         return metrics
 
     def _begin_to_tell(self, chronicle: Chronicle) -> Lines:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from governor import __version__
 from governor.address import TcpAddress
@@ -24,10 +25,15 @@ from governor.http import Door, Head, Pages, Sight, serve
 from governor.journal import Journal
 from governor.metrics import Metrics
 from governor.reload import Reloader
+from governor.rpc import code_of
 from governor.rpc.admin import About, Desk, where
 from governor.rpc.guard import Guard
 from governor.rpc.watch import Watch
 from governor.sessions import Sessions
+from governor.tracing import Tracing, cannot
+
+if TYPE_CHECKING:
+    from governor.trace import Trace
 
 # Who has asked for a reload when nobody says so.
 _SOMEBODY: str = "Admin"
@@ -70,6 +76,15 @@ def guard(driver: Driver, metrics: Metrics, reloader: Reloader) -> Guard:
     made = Guard(driver, reloader.config.clients, metrics.caller_refused)
     reloader.observers.append(lambda _outcome: made.declare(reloader.config.clients))
     return made
+
+
+def trace(asked: Tracing, driver: Driver, metrics: Metrics) -> "Trace":
+    """What is asked of a driver is traced from now on; only who traces pays for loading that. Raises TracingError."""
+    try:
+        from governor.trace import begin  # noqa: PLC0415
+    except Exception as error:
+        raise cannot(error) from error
+    return begin(asked, driver, metrics, code_of)
 
 
 def certificates(config: Config, metrics: Metrics) -> Certificates | None:
