@@ -16,14 +16,15 @@ from governor.access import ANOTHERS_LEASE, UNKNOWN_CALLER, Client, Policy, Verb
 from governor.allowance import Allowances
 from governor.core.effects import LeaseResult, LeaseState
 from governor.core.types import Claim, Denial, LeaseId, Nanos, Reason
+from governor.der import sans as sans_of
 from governor.driver import Driver
 from governor.wording import span
 
 Context = aio.ServicerContext[bytes, bytes]
 
 TOKEN_KEY: Final = "authorization"  # noqa: S105 - the name of a header
-# Where gRPC puts what it has read in a certificate. An address or a mailbox is no name of a program.
-_SANS: Final = ("peer_dns", "peer_uri")
+# Where gRPC puts the certificate. What it has read in it itself ends at the first NUL of each name.
+_CERTIFICATE: Final = "x509_pem_cert"
 _SCHEME: Final = "bearer "
 # Longer ones are nobody's, and need not be hashed.
 _MAX_TOKEN: Final = 4096
@@ -100,7 +101,8 @@ class Guard:
         if len(said) == 1 and isinstance(said[0], str) and said[0][: len(_SCHEME)].lower() == _SCHEME:
             token = said[0][len(_SCHEME) :].strip()
             if 0 < len(token) <= _MAX_TOKEN:
-                digest = digest_of(token.encode())
+                # Over HTTP it may hold bytes that are no text, which no token does.
+                digest = digest_of(token.encode(errors="surrogatepass"))
                 if (client := self.policy.of_token(digest)) is not None:
                     return Caller(client, digest)
         return None
@@ -204,8 +206,8 @@ def _said(context: Context) -> list[str | bytes]:
 
 def _sans(context: Context) -> tuple[str, ...]:
     """The names of hosts and the URIs in the certificate of whoever connected, if there is one that is in order."""
-    proved = context.auth_context()
-    return tuple(name.decode(errors="replace") for key in _SANS for name in proved.get(key, ()))
+    shown = tuple(context.auth_context().get(_CERTIFICATE, ()))
+    return sans_of(shown[0]) if len(shown) == 1 else ()
 
 
 def _too_long(client: Client, lease: Nanos | None) -> Denial | None:
