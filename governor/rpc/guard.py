@@ -135,13 +135,13 @@ class Guard:
     # --- whether --------------------------------------------------------------------------------------------
 
     def refusal(self, caller: Caller, verb: Verb, resources: Iterable[str] = ()) -> Denial | None:
-        """Why he may not do that to these, or not so often."""
-        denial = caller.client.refusal(verb, resources) or self._allowances.too_fast(caller.client)
+        """Why he may not do that to these, or not so often. It is one more time, whatever comes of it."""
+        denial = self._allowances.too_fast(caller.client) or caller.client.refusal(verb, resources)
         return None if denial is None else self.counted(denial)
 
     def refusal_of_all(self, caller: Caller, verb: Verb) -> Denial | None:
-        """Why he may not do that to the daemon as a whole, or not so often."""
-        denial = caller.client.refusal_of_all(verb) or self._allowances.too_fast(caller.client)
+        """Why he may not do that to the daemon as a whole, or not so often. It is one more time, as above."""
+        denial = self._allowances.too_fast(caller.client) or caller.client.refusal_of_all(verb)
         return None if denial is None else self.counted(denial)
 
     def refusal_of_look(self, said: Sequence[str], sans: tuple[str, ...], resource: str | None) -> Denial | None:
@@ -161,10 +161,12 @@ class Guard:
     def refusal_of_ask(
         self, caller: Caller, claims: Sequence[Claim], lease: Nanos | None, request_id: str
     ) -> Denial | None:
-        """Why he may not ask for that."""
+        """Why he may not ask for that. What he has asked for already under this request id he may, until it ends."""
         client = caller.client
-        denial = client.refusal(Verb.ACQUIRE, [claim.resource for claim in claims]) or _too_long(client, lease)
-        denial = denial or self._allowances.refusal(client, claims, request_id)
+        denial = self._allowances.too_fast(client)
+        denial = denial or client.refusal(Verb.ACQUIRE, [claim.resource for claim in claims])
+        if denial is None and not (request_id and self._driver.knows(client.name, request_id)):
+            denial = _too_long(client, lease) or self._allowances.refusal(client, claims)
         return None if denial is None else self.counted(denial)
 
     def refusal_of_length(self, caller: Caller, length: Nanos | None) -> Denial | None:
