@@ -79,7 +79,7 @@ def disabled(environ: Mapping[str, str]) -> bool:
 def hindrance(environ: Mapping[str, str]) -> str:
     """Why nothing can be traced, and what to do; empty if it can."""
     if not _installed():
-        return "OpenTelemetry is not installed: install governor with its extra otel, as in governord[daemon,otel]"
+        return "OpenTelemetry is not installed: pip install 'governord[daemon,otel]', or '.[daemon,otel]' in a checkout"
     for name in _PROTOCOLS:
         if protocol := environ.get(name):
             return "" if protocol == "grpc" else f"spans are exported by grpc alone: set {name} to grpc, or not at all"

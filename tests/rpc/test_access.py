@@ -133,6 +133,34 @@ async def test_a_lists_reader_sees_its_own_resources(folder: Path) -> None:
     assert [(each.code, each.reason) for each in refusals] == [(DENIED, "PERMISSION_DENIED")] * 2
 
 
+@pytest.mark.parametrize("of", ["", "pool"])
+@pytest.mark.parametrize("what", ["leases", "waiters", "sessions", "what happens"])
+async def test_a_look_that_is_refused_says_what_it_needs(folder: Path, what: str, of: str) -> None:
+    """That it is a look, and which verb is missing; of who has that, which resources."""
+    narrow = Client("n", (digest_of(b"token of n"),), frozenset(Verb), ("sem",))
+    async with operated(folder, *RESOURCES, clients=(A, narrow)) as operator:
+        stub = operator.admin
+
+        async def why(name: str) -> str:
+            said = known(name)
+            match what:
+                case "leases":
+                    look = stub.ListLeases(admin_pb2.ListLeasesRequest(resource=of), metadata=said).read()
+                case "waiters":
+                    look = stub.ListWaiters(admin_pb2.ListWaitersRequest(resource=of), metadata=said).read()
+                case "sessions":
+                    look = stub.ListSessions(admin_pb2.ListSessionsRequest(), metadata=said).read()
+                case _:
+                    look = stub.Watch(admin_pb2.WatchRequest(resources=[of] if of else []), metadata=said).read()
+            return (await refused(look)).message
+
+        reader, other = await why("a"), await why("n")
+
+    named = bool(of) and what != "sessions"
+    assert f" may not look at {what}: that needs the verb admin; " in reader
+    assert f" may not look at {what}{'' if named else ' of all resources'}; " in other
+
+
 # --- leases of others -------------------------------------------------------------------------------------------
 
 
