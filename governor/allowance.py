@@ -4,8 +4,8 @@ It knows what each client holds and waits for, from the effects of the engine, a
 know how a client is known, or what it may do to which resource. In one sentence: what a client holds and waits for is
 never more than its caps at the moment at which it asked.
 
-What waits counts as if it were held. An ask that stood in line until its own client had room again would hold up
-everybody behind it.
+What waits counts as if it were held, and once, however often it is repeated. An ask that stood in line until its own
+client had room again would hold up everybody behind it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,14 +29,23 @@ class _Has:
     rate: Limit | None = None
 
 
+@dataclass(slots=True, eq=False)
+class _Wait:
+    """One ask in line, of a client that ``has`` it: its ``permits``, and how many ``tickets`` stand for it."""
+
+    has: _Has
+    permits: int
+    tickets: int = 0
+
+
 class Allowances:
     """What the clients with caps have. Without any it sees nothing of what happens, which then costs nothing."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._has: dict[str, _Has] = {}
-        # Of those clients: the permits of each ask in line, by its ticket.
-        self._waiting: dict[TicketId, tuple[_Has, int]] = {}
+        # Of those clients: each ask in line, by its tickets.
+        self._waiting: dict[TicketId, _Wait] = {}
 
     def declare(self, clients: Iterable[Client]) -> None:
         """These are the clients from now on. What they have by now is counted; no rate begins anew that stays."""
@@ -53,10 +62,8 @@ class Allowances:
         """See nothing more of what happens; safe twice."""
         self.declare(())
 
-    def refusal(self, client: Client, claims: Sequence[Claim], request_id: str) -> Denial | None:
-        """Why this client may not ask for that now. What it has asked for already under this request id is no more."""
-        if (too_fast := self.too_fast(client)) is not None:
-            return too_fast
+    def refusal(self, client: Client, claims: Sequence[Claim]) -> Denial | None:
+        """Why this client may not ask for that now, which it has not asked for yet."""
         has = self._has.get(client.name)
         if has is None:
             return None
@@ -64,8 +71,6 @@ class Allowances:
         most = client.max_permits
         if most is not None and asked > most:
             return Denial(Reason.PERMISSION_DENIED, expected=f"have more than {count(most, 'permit')} at once")
-        if request_id and self._driver.knows(client.name, request_id):
-            return None
         if most is not None and has.permits + asked > most:
             return _beyond(f"hold and wait for {count(most, 'permit')}", asked, most)
         if client.max_waiters is not None and has.waiters >= client.max_waiters:
@@ -99,11 +104,16 @@ class Allowances:
                     self._wait(each, waiter.client, waiter.claims)
 
     def _wait(self, ticket: TicketId, client: str, claims: Sequence[Claim]) -> None:
-        has = self._has[client]
-        permits = sum([claim.permits for claim in claims])
-        has.permits += permits
-        has.waiters += 1
-        self._waiting[ticket] = (has, permits)
+        # One that is repeated stands where it stood, and is one ask.
+        waits = self._driver.waiter(ticket)
+        known = None if waits is None else next(filter(None, map(self._waiting.get, waits.tickets)), None)
+        if known is None:
+            has = self._has[client]
+            known = _Wait(has, sum([claim.permits for claim in claims]))
+            has.permits += known.permits
+            has.waiters += 1
+        known.tickets += 1
+        self._waiting[ticket] = known
 
     def _observe(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
@@ -126,9 +136,10 @@ class Allowances:
 
     def _leave(self, ticket: TicketId) -> None:
         if (waited := self._waiting.pop(ticket, None)) is not None:
-            has, permits = waited
-            has.permits -= permits
-            has.waiters -= 1
+            waited.tickets -= 1
+            if not waited.tickets:
+                waited.has.permits -= waited.permits
+                waited.has.waiters -= 1
 
 
 def _permits(grants: Sequence[Grant]) -> int:

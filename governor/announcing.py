@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from governor import __version__
+from governor import __version__, tracing
 from governor.chronicle import Chronicle, What
 from governor.config import Config
 from governor.config.override import overriding
@@ -41,6 +41,8 @@ def serving(config: Config, state: Path, server: "GrpcServer", http: str) -> Non
     for address in server.admin:
         if address not in server.addresses:
             _LOG.info("listening on %s (Admin)", address)
+    if config.tracing is not None:
+        _LOG.info("tracing to %s", printable(tracing.told(config.tracing, os.environ)))
     if http:
         _LOG.info("listening on %s (status page, metrics and health)", http)
 

@@ -69,6 +69,7 @@ class Belongings:
         "id",
         "instance",
         "labels",
+        "longest",
         "pid",
         "voice",
     )
@@ -81,6 +82,8 @@ class Belongings:
         self.client, self.instance = hello.client, hello.instance
         self.pid, self.host, self.labels = hello.pid, hello.host, hello.labels
         self.voice: Voice | None = None
+        # How long its client may be lent anything, where that is bounded.
+        self.longest: Nanos | None = None
         self._leases: dict[LeaseId, Known] = {}
         # Only while the first message of a resumed session is done: what nobody has spoken of yet.
         self._unclaimed: set[LeaseId] = set()
@@ -148,4 +151,4 @@ class Belongings:
     def _renew(self, leases: Sequence[LeaseId]) -> Iterator[LeaseResult]:
         """Renew any number, some in each step; each result is from the last step, so what it says still holds."""
         for start in range(0, len(leases), _RENEWED_AT_ONCE):
-            yield from self._driver.renew(tuple(leases[start : start + _RENEWED_AT_ONCE]))
+            yield from self._driver.renew(tuple(leases[start : start + _RENEWED_AT_ONCE]), most=self.longest)

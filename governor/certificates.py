@@ -20,6 +20,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from governor.aside import aside
+from governor.der import element
 from governor.lock import BindError
 from governor.tls import Tls
 
@@ -173,27 +174,18 @@ def _validity(cert: bytes, path: Path) -> tuple[float, float]:
 
 def _span(der: bytes) -> tuple[float, float]:
     """Of one certificate: a sequence that begins with one of a version, a number, how it is signed, by whom, a span."""
-    _, fields, _ = _element(_element(der)[1])
-    tag, _, rest = _element(fields)
+    _, fields, _ = element(element(der)[1])
+    tag, _, rest = element(fields)
     if tag == _VERSION:
-        tag, _, rest = _element(rest)
+        tag, _, rest = element(rest)
     if tag != _INTEGER:
         raise ValueError("there is no serial number")
     for _ in range(2):
-        _, _, rest = _element(rest)
-    _, span, _ = _element(rest)
-    since_tag, since, rest = _element(span)
-    until_tag, until, _ = _element(rest)
+        _, _, rest = element(rest)
+    _, span, _ = element(rest)
+    since_tag, since, rest = element(span)
+    until_tag, until, _ = element(rest)
     return _instant(since_tag, since), _instant(until_tag, until)
-
-
-def _element(data: bytes) -> tuple[int, bytes, bytes]:
-    """Tag and contents of the first element, and what comes after it."""
-    length, begin = data[1], 2
-    if length & 0x80:
-        begin += length & 0x7F
-        length = int.from_bytes(data[2:begin])
-    return data[0], data[begin : begin + length], data[begin + length :]
 
 
 def _instant(tag: int, text: bytes) -> float:

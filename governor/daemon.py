@@ -23,7 +23,7 @@ from governor import __version__, announcing, descriptors, garbage, logs, operat
 from governor.audit import Audit, AuditFileError
 from governor.chronicle import Chronicle, What
 from governor.clock import LoopClock, unix_nanos
-from governor.config import DEFAULT, Config, ConfigError, Reloaded, load
+from governor.config import Config, ConfigError, Reloaded
 from governor.core.effects import Effect
 from governor.core.engine import Engine
 from governor.core.types import SECOND, Nanos
@@ -61,18 +61,19 @@ _IDS_RETRY_S: Final = 1.0
 _LAST_STEPS: Final = 10 * SECOND
 
 
-def run(path: Path | None, state: Path | None, form: logs.LogFormat = logs.LogFormat.AUTO) -> int:
+def run(
+    config: Config | ConfigError, path: Path | None, state: Path | None, form: logs.LogFormat = logs.LogFormat.AUTO
+) -> int:
     """Serve until a signal says to stop; the exit code says how it went.
 
-    ``path``: the config file, None for the embedded default. ``state``: a state folder instead of the config's.
+    ``path``: the config file, whole; None for the embedded default. ``state``: a state folder instead of the config's.
     ``form``: of the log; why it did not start is text in any case.
     """
     signals.hold((SIGTERM, SIGINT, SIGHUP))
     log = logs.start(form)
     try:
-        # The folder that it was started in may go; and whoever reads these paths is elsewhere.
-        path = path and path.absolute()
-        config = load(path or DEFAULT, os.environ)
+        if isinstance(config, ConfigError):
+            raise config
         asyncio.run(Daemon(config, path, (state or config.state).absolute()).serve())
     except ConfigError as error:
         log.say(str(error))

@@ -185,9 +185,11 @@ class Driver(Steps):
             for told in self.broken_observers:
                 told(pool, view, client)
 
-    def renew(self, leases: tuple[LeaseId, ...], lease: Nanos | None = None) -> tuple[LeaseResult, ...]:
-        """Extend leases to ``lease`` from now; a result for each, in order."""
-        for effect in self._step(Renew(leases, lease)):
+    def renew(
+        self, leases: tuple[LeaseId, ...], lease: Nanos | None = None, most: Nanos | None = None
+    ) -> tuple[LeaseResult, ...]:
+        """Extend leases to ``lease`` from now, or else as each was granted but to no more than ``most``; in order."""
+        for effect in self._step(Renew(leases, lease, most)):
             if isinstance(effect, Renewed):
                 return effect.results
         raise AssertionError("the engine did not answer a renewal")

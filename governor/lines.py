@@ -100,7 +100,7 @@ class Lines:
 def _lent(grant: Grant) -> str:
     members = ", ".join([member.id for member in grant.members])
     if members:
-        return f"{members} of {grant.resource}"
+        return f"member{'s' if len(grant.members) > 1 else ''} {members} of {grant.resource}"
     return grant.resource if grant.permits == 1 else f"{grant.permits} of {grant.resource}"
 
 

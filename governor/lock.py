@@ -11,6 +11,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import stat
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -36,6 +37,9 @@ class _Lock:
         except OSError as error:
             told = f"cannot open this lock file: {error.strerror}; its folder must exist and be writable for this user"
             raise BindError(f"{path}: {told}") from error
+        if (odd := _odd(os.fstat(self._fd), path.parent)) is not None:
+            os.close(self._fd)
+            raise BindError(f"{path}: this is no lock file of a daemon's: {odd}; see what it is, and remove it")
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -77,6 +81,20 @@ class _Lock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
+
+
+def _odd(found: os.stat_result, folder: Path) -> str | None:
+    """Why a file is none that a daemon has made here: it may be one that somebody wants to have written over.
+
+    Its mode tells nothing: whoever mounts a volume for a container may have opened all of it to a group.
+    """
+    if not stat.S_ISREG(found.st_mode):
+        return "it is no file"
+    if found.st_nlink > 1:
+        return "it has another name elsewhere"
+    if found.st_uid not in {os.geteuid(), folder.stat().st_uid, 0}:
+        return f"it belongs to user {found.st_uid}"
+    return None
 
 
 class FolderLock(_Lock):

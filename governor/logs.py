@@ -18,14 +18,17 @@ import threading
 import traceback
 from contextlib import suppress
 from enum import StrEnum
+from types import TracebackType
 from typing import Final
 
-from governor.wording import MILLISECOND, count, harmless, instant
+from governor.wording import MILLISECOND, count, harmless, instant, printable
 
 # Lines that wait to be written: more than a reader that works ever leaves lying, and some megabytes.
 MAX_WAITING: Final = 10_000
 # How long the end of the process waits for a reader to take the last of them.
 LAST_LINES_S: Final = 2.0
+
+_Raised = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
 class LogFormat(StrEnum):
@@ -123,7 +126,20 @@ class Log(logging.Handler):
 def _formatter(form: LogFormat, fd: int | None) -> logging.Formatter:
     if form is LogFormat.JSON or (form is LogFormat.AUTO and not (fd is not None and os.isatty(fd))):
         return _Json()
-    return logging.Formatter("%(asctime)s.%(msecs)03d %(levelname)-7s %(message)s", "%Y-%m-%d %H:%M:%S")
+    return _Text("%(asctime)s.%(msecs)03d %(levelname)-7s %(message)s", "%Y-%m-%d %H:%M:%S")
+
+
+class _Text(logging.Formatter):
+    """One line a record, and after it how it came to that: nothing in either looks like another record, or acts."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's word
+        """As logging calls it."""
+        record.message = printable(record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: _Raised) -> str:  # noqa: N802
+        """Indented."""
+        return "\n".join(f"  {printable(line)}" for line in super().formatException(ei).split("\n"))
 
 
 class _Json(logging.Formatter):

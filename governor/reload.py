@@ -36,8 +36,8 @@ _PROBLEMS_TOLD: Final = 20
 # Of those who asked for one reading, each of whom may say who it is.
 _ASKERS_TOLD: Final = 8
 
-# Of what has changed: how many resources are told of with how, how many settings of each, and how long a value may be,
-# of a resource and of the daemon.
+# Of what has changed: how many resources are told of with how, and settings of the daemon at all; how many settings of
+# each resource; and how long a value may be, of a resource and of the daemon.
 _DETAILED: Final = 50
 _SETTINGS_TOLD: Final = 6
 _LONG: Final = 80
@@ -228,7 +228,9 @@ class Reloader:
         now = at_once(self.config, config)
         later = tuple(setting.name for setting in at_next_start(self._started, config))
         self._in_force(config)
-        settings = tuple(setting.name for setting in now)
+        settings = tuple(setting.name for setting in now[:_DETAILED])
+        if len(now) > _DETAILED:
+            settings = (*settings, f"and {len(now) - _DETAILED} more")
         outcome = Reloaded(
             self.state,
             (),
@@ -238,7 +240,7 @@ class Reloader:
             settings,
             later,
             details=_details(former, config, change.changed),
-            setting_details={each.name: arrow(each) for each in now if _short(each, _LONGER)},
+            setting_details={each.name: arrow(each) for each in now[:_DETAILED] if _short(each, _LONGER)},
         )
         resources = counted(spec.kind for spec in config.resources)
         _log.info("reloaded %s (%s): %s; %s", config.source, config.hash[:12], resources, outcome.told)

@@ -224,7 +224,7 @@ class Session(Belongings):
         for lease in leases:
             if self.let_go(lease) is None and self._driver.held(lease) is None:
                 # A renewal of what does not live changes nothing, and says what has become of it.
-                self.voice.result(self._driver.renew((lease,))[0])
+                self.voice.result(self._driver.renew((lease,), most=self.longest)[0])
 
     def adopt(self, op: int, lease: LeaseId) -> None:
         """This one is its own from now on, and renewed; whoever had it is told that it is gone."""

@@ -21,6 +21,14 @@ _EXPORTER: Final = "OTEL_TRACES_EXPORTER"
 _DISABLED: Final = "OTEL_SDK_DISABLED"
 _PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 
+_SAMPLER: Final = "OTEL_TRACES_SAMPLER"
+_ALL: Final = "parentbased_always_on"
+# Where spans are sent, the more special first, as the exporter looks for them; and where, if none says so.
+ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_USUAL: Final = "http://localhost:4317"
+# What of one may be shown: of a URL what is before its path, where a key may stand; of a unix socket all before that.
+_WHERE: Final = re.compile(r"unix:[^?#]*|(?:[\w.+-]+://)?[^/?#]*", re.ASCII)
+
 _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
@@ -76,10 +84,25 @@ def disabled(environ: Mapping[str, str]) -> bool:
     return environ.get(_DISABLED, "").strip().lower() == "true"
 
 
+def told(asked: Tracing, environ: Mapping[str, str]) -> str:
+    """Where spans go and of how many asks, in a few words without anything that could be used."""
+    named = next((environ[name] for name in ENDPOINTS if environ.get(name)), _USUAL)
+    where = _WHERE.match(asked.endpoint or named)
+    # Whatever is before an @ is refused when it begins, but for the path of a unix socket.
+    shown = "" if where is None else where[0] if where[0].startswith("unix:") else where[0].rpartition("@")[2]
+    if asked.ratio is not None and asked.ratio < 1:
+        share = f"{asked.ratio * 100:g}% of the asks that come without a trace"
+    elif asked.ratio is not None or environ.get(_SAMPLER, "").strip() in {"", _ALL}:
+        share = "all asks"
+    else:
+        share = f"as {_SAMPLER} says"
+    return f"{shown}, {share}"
+
+
 def hindrance(environ: Mapping[str, str]) -> str:
     """Why nothing can be traced, and what to do; empty if it can."""
     if not _installed():
-        return "OpenTelemetry is not installed: install governor with its extra otel, as in governord[daemon,otel]"
+        return "OpenTelemetry is not installed: pip install 'governord[daemon,otel]', or '.[daemon,otel]' in a checkout"
     for name in _PROTOCOLS:
         if protocol := environ.get(name):
             return "" if protocol == "grpc" else f"spans are exported by grpc alone: set {name} to grpc, or not at all"

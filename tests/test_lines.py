@@ -78,7 +78,7 @@ class TestLeases:
             "reason": reason.value,
             "held_seconds": 30.5,
         }
-        assert rig.said() == [f"lease 17 {reason}: 2 of db, w1 of workers, gpu, held for 30.5s by web"]
+        assert rig.said() == [f"lease 17 {reason}: 2 of db, member w1 of workers, gpu, held for 30.5s by web"]
 
     def test_of_nobody_in_particular(self, rig: Rig) -> None:
         """And what a client says of itself can do nothing to a terminal."""

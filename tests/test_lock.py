@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -139,3 +140,39 @@ def test_no_link_is_followed(tmp_path: Path) -> None:
         FolderLock(tmp_path)
 
     assert (tmp_path / "victim").read_text() == "precious"
+
+
+def test_nothing_else_is_written_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever somebody puts where the lock is to be: another file's second name, a pipe, or a file of his own."""
+    lock, victim = tmp_path / "governor.lock", tmp_path / "victim"
+    victim.write_text("precious")
+    lock.hardlink_to(victim)
+    with pytest.raises(
+        BindError, match=r"governor\.lock: this is no lock file of a daemon's: it has another name else"
+    ):
+        FolderLock(tmp_path)
+    assert victim.read_text() == "precious"
+
+    lock.unlink()
+    os.mkfifo(lock)
+    with pytest.raises(BindError, match="it is no file"):
+        FolderLock(tmp_path)
+
+    lock.unlink()
+    lock.write_text("precious")
+    look = os.fstat
+
+    def anothers(descriptor: int) -> os.stat_result:
+        found = list(look(descriptor))
+        found[stat.ST_UID] = 4711
+        return os.stat_result(found)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fstat", anothers)
+        with pytest.raises(BindError, match="it belongs to user 4711"):
+            FolderLock(tmp_path)
+    assert lock.read_text() == "precious"
+
+    # What a volume's group may do to it says nothing.
+    lock.chmod(0o660)
+    FolderLock(tmp_path).release()

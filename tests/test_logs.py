@@ -90,6 +90,25 @@ def test_details_are_left_out(said: Callable[[], list[str]]) -> None:
     assert said() == []
 
 
+def test_no_text_of_others_makes_a_line_of_its_own(said: Callable[[], list[str]]) -> None:
+    """Nor acts on a terminal: neither a message nor what was raised; to see it, nobody need escape anything himself."""
+
+    def fail(why: str) -> None:
+        raise ValueError(why)
+
+    forged = "x\n2026-01-01 00:00:00.000 INFO    forged\r\x1b[2J\u202e"
+    logging.getLogger("governor").info("by %s", forged)
+    try:
+        fail(forged)
+    except ValueError:
+        logging.getLogger("governor").exception("at %s", forged)
+
+    lines = said()
+    assert [line for line in lines if not line.startswith("  ")] == lines[:2]
+    assert all(re.match(INSTANT, line) for line in lines[:2])
+    assert all(line.isprintable() for line in lines)
+
+
 def test_a_wrong_log_call_is_shown(reader: Reader) -> None:
     """With its traceback, in its place, and whoever made it goes on."""
     log = logs.Log(reader.end)
@@ -294,7 +313,7 @@ def test_a_terminal_shows_text_and_everything_else_gets_json() -> None:
     out, pipe = os.pipe()
     try:
         forms = {
-            (fd, form): type(logs.Log(fd, form).formatter) is logging.Formatter
+            (fd, form): type(logs.Log(fd, form).formatter) is logs._Text
             for fd in (end, pipe, None)
             for form in logs.LogFormat
         }

@@ -61,7 +61,7 @@ def leases(settings: Settings, *, resource: str | None, client: str | None, sess
     elif found:
         say_table(entries.of_leases(found))
     else:
-        say([_nothing("nothing is lent", resource, client, session)])
+        say([_nothing("nothing is lent", "of", resource, client, session)])
 
 
 @click.command(
@@ -95,7 +95,7 @@ def waiters(settings: Settings, *, resource: str | None, client: str | None, ses
     elif found:
         say_table(entries.of_waiters(found))
     else:
-        say([_nothing("nobody waits", resource, client, session)])
+        say([_nothing("nobody waits", "for", resource, client, session)])
 
 
 @click.command(epilog=examples("governor sessions", "governor sessions --client importer"))
@@ -124,16 +124,16 @@ def sessions(settings: Settings, *, client: str | None) -> None:
     elif found:
         say_table(entries.of_sessions(found))
     else:
-        say([_nothing("no session is there", None, client, None)])
+        say([_nothing("no session is there", "", None, client, None)])
 
 
-def _nothing(what: str, resource: str | None, client: str | None, session: str | None) -> str:
-    """Why there is no table."""
+def _nothing(what: str, of: str, resource: str | None, client: str | None, session: str | None) -> str:
+    """Why there is no table: of which there is nothing."""
     from governor.wording import printable
 
     which: Sequence[str] = [
         f"{word} {printable(name)}"
-        for word, name in (("of", resource), ("for client", client), ("for session", session))
+        for word, name in ((of, resource), ("by client", client), ("in session", session))
         if name
     ]
     return " ".join((what, *which))

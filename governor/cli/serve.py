@@ -53,11 +53,21 @@ def serve(ctx: click.Context, *, config: Path | None, state: Path | None, log_fo
         file = shlex.quote(ctx.args[0])
         raise click.UsageError(f"unexpected {file}; a config is named with an option: governor serve --config {file}")
     _until_the_daemon_hears()
-    grpc_core.tell(os.environ)
+    from governor.config import DEFAULT, Config, ConfigError, load
+
+    # The folder that it was started in may go; and whoever reads these paths is elsewhere.
+    path = config and config.absolute()
+    read: Config | ConfigError
+    try:
+        read = load(path or DEFAULT, os.environ)
+    except ConfigError as error:
+        read = error
+    # Before the daemon, and with it gRPC, is loaded.
+    grpc_core.tell(os.environ, trusting=isinstance(read, Config) and read.trusting)
     with _without_certificates():
         from governor import daemon, logs
 
-    return daemon.run(config, state, logs.LogFormat(log_format))
+    return daemon.run(read, path, state, logs.LogFormat(log_format))
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from governor.cli.output import say, say_json
 
 
 @click.group(
-    epilog=examples("governor token new --file orders.token", "governor token hash < orders.token"),
+    epilog=examples("governor token new --file orders.token", "governor token hash orders.token"),
     no_args_is_help=True,
 )
 def token() -> None:
@@ -55,21 +55,29 @@ def new(settings: Settings, path: Path) -> None:
     _tell(settings, tokens.digest(made), {"file": str(path)})
 
 
-@token.command(name="hash", epilog=examples("governor token hash < orders.token"))
+@token.command(name="hash", epilog=examples("governor token hash orders.token", "governor token hash < orders.token"))
+@click.argument("path", metavar="[FILE]", required=False, type=click.Path(path_type=Path))
 @output_option
 @with_settings
-def hash_(settings: Settings) -> None:
-    """Read a token from stdin and print its digest.
+def hash_(settings: Settings, path: Path | None) -> None:
+    """Read a token from a file, or else from stdin, and print its digest.
 
     JSON: {"digest"}.
     """
-    if sys.stdin.isatty():
+    if path is None and sys.stdin.isatty():
         click.echo("Type the token, which is not hidden, and Enter:", err=True)
+    elif path is not None and not path.exists():
+        # What is named may be a token itself, so it is not shown.
+        raise CommandError(Exit.USAGE, "there is no such file; a token itself is no argument, as others could read it")
     try:
-        read = tokens.strong(sys.stdin.readline())
+        text = sys.stdin.readline() if path is None else tokens.read(path)
     except tokens.TokenError as error:
-        raise CommandError(Exit.USAGE, f"the token on stdin: {error}") from None
-    _tell(settings, tokens.digest(read), {})
+        raise CommandError(Exit.USAGE, str(error)) from None
+    try:
+        made = tokens.digest(tokens.strong(text))
+    except tokens.TokenError as error:
+        raise CommandError(Exit.USAGE, f"the token {'on stdin' if path is None else f'in {path}'}: {error}") from None
+    _tell(settings, made, {})
 
 
 def _tell(settings: Settings, digest: str, more: dict[str, str]) -> None:

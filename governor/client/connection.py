@@ -251,7 +251,8 @@ class Connection:
                 _LOG.info("%s: %s; coming back", self._address, ended.message)
         elif ended.code is not None or not (taken and first_time):
             # One that breaks off before it has said a word may just be about to end: it is tried once more.
-            said = f"{self._address}: {ended.message}"
+            # The daemon names itself where it speaks of no resource; the address says already who speaks.
+            said = f"{self._address}: {ended.message.removeprefix('governor: ')}"
             if ended.code is None:
                 said = f"no governor daemon at {said}"
             self._talk.refused(said, for_good=ended.code in _FOR_GOOD, full=ended.code == _FULL)

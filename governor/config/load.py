@@ -69,6 +69,12 @@ class Config:
     variables: frozenset[Place] = frozenset()
     warnings: tuple[str, ...] = ()
 
+    @property
+    def trusting(self) -> bool:
+        """Whether nobody is asked who he is, and only who is on this machine can ask for anything."""
+        ports = [each for each in (*self.listen, *self.admin) if isinstance(each, TcpAddress)]
+        return self.clients is None and all(each.is_loopback for each in ports)
+
 
 def load(path: Path, environ: Mapping[str, str]) -> Config:
     """Reads a file; raises `ConfigError` with everything that is wrong with it."""

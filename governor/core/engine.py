@@ -242,15 +242,18 @@ class Engine(Looks):
             if lease is None:
                 results.append(self._not_live(lease_id, now))
             else:
-                results.append(self._extend(lease, event.lease, now, effects))
+                results.append(self._extend(lease, event, now, effects))
         effects.append(Renewed(tuple(results)))
 
-    def _extend(self, lease: Lease, length: Nanos | None, now: Nanos, effects: list[Effect]) -> LeaseResult:
-        """A live lease ends ``length`` from now instead; None is what it was granted for, and never takes time away."""
+    def _extend(self, lease: Lease, event: Renew, now: Nanos, effects: list[Effect]) -> LeaseResult:
+        """A live lease ends as much later as is said; without a word as it was granted, which takes no time away."""
         former = lease.deadline
         assert former is not None, "a lease without a deadline lent nothing, so it does not live"
+        length = event.lease
         if length is None:
             length = lease.length
+            if event.most is not None and event.most < length:
+                length = event.most
             deadline = max(former, now + length)
         elif denial := admission.lease_refusal(length, lease.ask.wants):
             return LeaseResult(lease.id, LeaseState.REFUSED, denial=denial)

@@ -61,11 +61,13 @@ class Renew:
     """Extend leases to ``lease`` from now; one result for each id.
 
     None is as long as each was granted for, and takes nothing away: a restart, a freeze or another renewal may have
-    given it more, and whoever was told so must be able to rely on it until he is told otherwise.
+    given it more, and whoever was told so must be able to rely on it until he is told otherwise. ``most``: as long
+    as that from now, at most, as far as it gives any.
     """
 
     leases: tuple[LeaseId, ...]
     lease: Nanos | None = None
+    most: Nanos | None = None
 
 
 @dataclass(slots=True)

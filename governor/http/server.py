@@ -29,6 +29,7 @@ from governor.http.names import all_local
 from governor.http.pages import Pages
 from governor.http.reply import TEXT, Reply, Stream
 from governor.lock import BindError
+from governor.wording import printable
 
 _log: Final = logging.getLogger(__name__)
 
@@ -161,10 +162,11 @@ class _Connection(web.RequestHandler):
             raise exc  # the client has left, and with it whoever might want to know
         if status == HTTPStatus.BAD_REQUEST:
             # Anybody can send garbage to a port; it must not fill the log.
-            _log.debug("http: a request that cannot be read: %s", exc)
+            _log.debug("http: a request that cannot be read: %s", printable(str(exc)))
             text = "this is no HTTP request that can be read\n"
         else:
-            _log.error("http: %s %s could not be answered", request.method, request.path, exc_info=exc)
+            asked = printable(f"{request.method} {request.path}")
+            _log.error("http: %s could not be answered", asked, exc_info=exc)
             text = "governor could not make this page\n"
         if request.writer.output_size > 0:
             raise ConnectionResetError("the answer has begun and cannot be finished") from exc

@@ -16,14 +16,15 @@ from governor.access import ANOTHERS_LEASE, UNKNOWN_CALLER, Client, Policy, Verb
 from governor.allowance import Allowances
 from governor.core.effects import LeaseResult, LeaseState
 from governor.core.types import Claim, Denial, LeaseId, Nanos, Reason
+from governor.der import sans as sans_of
 from governor.driver import Driver
 from governor.wording import span
 
 Context = aio.ServicerContext[bytes, bytes]
 
 TOKEN_KEY: Final = "authorization"  # noqa: S105 - the name of a header
-# Where gRPC puts what it has read in a certificate. An address or a mailbox is no name of a program.
-_SANS: Final = ("peer_dns", "peer_uri")
+# Where gRPC puts the certificate. What it has read in it itself ends at the first NUL of each name.
+_CERTIFICATE: Final = "x509_pem_cert"
 _SCHEME: Final = "bearer "
 # Longer ones are nobody's, and need not be hashed.
 _MAX_TOKEN: Final = 4096
@@ -100,7 +101,8 @@ class Guard:
         if len(said) == 1 and isinstance(said[0], str) and said[0][: len(_SCHEME)].lower() == _SCHEME:
             token = said[0][len(_SCHEME) :].strip()
             if 0 < len(token) <= _MAX_TOKEN:
-                digest = digest_of(token.encode())
+                # Over HTTP it may hold bytes that are no text, which no token does.
+                digest = digest_of(token.encode(errors="surrogatepass"))
                 if (client := self.policy.of_token(digest)) is not None:
                     return Caller(client, digest)
         return None
@@ -133,13 +135,13 @@ class Guard:
     # --- whether --------------------------------------------------------------------------------------------
 
     def refusal(self, caller: Caller, verb: Verb, resources: Iterable[str] = ()) -> Denial | None:
-        """Why he may not do that to these, or not so often."""
-        denial = caller.client.refusal(verb, resources) or self._allowances.too_fast(caller.client)
+        """Why he may not do that to these, or not so often. It is one more time, whatever comes of it."""
+        denial = self._allowances.too_fast(caller.client) or caller.client.refusal(verb, resources)
         return None if denial is None else self.counted(denial)
 
     def refusal_of_all(self, caller: Caller, verb: Verb) -> Denial | None:
-        """Why he may not do that to the daemon as a whole, or not so often."""
-        denial = caller.client.refusal_of_all(verb) or self._allowances.too_fast(caller.client)
+        """Why he may not do that to the daemon as a whole, or not so often. It is one more time, as above."""
+        denial = self._allowances.too_fast(caller.client) or caller.client.refusal_of_all(verb)
         return None if denial is None else self.counted(denial)
 
     def refusal_of_look(self, said: Sequence[str], sans: tuple[str, ...], resource: str | None) -> Denial | None:
@@ -159,10 +161,12 @@ class Guard:
     def refusal_of_ask(
         self, caller: Caller, claims: Sequence[Claim], lease: Nanos | None, request_id: str
     ) -> Denial | None:
-        """Why he may not ask for that."""
+        """Why he may not ask for that. What he has asked for already under this request id he may, until it ends."""
         client = caller.client
-        denial = client.refusal(Verb.ACQUIRE, [claim.resource for claim in claims]) or _too_long(client, lease)
-        denial = denial or self._allowances.refusal(client, claims, request_id)
+        denial = self._allowances.too_fast(client)
+        denial = denial or client.refusal(Verb.ACQUIRE, [claim.resource for claim in claims])
+        if denial is None and not (request_id and self._driver.knows(client.name, request_id)):
+            denial = _too_long(client, lease) or self._allowances.refusal(client, claims)
         return None if denial is None else self.counted(denial)
 
     def refusal_of_length(self, caller: Caller, length: Nanos | None) -> Denial | None:
@@ -204,8 +208,8 @@ def _said(context: Context) -> list[str | bytes]:
 
 def _sans(context: Context) -> tuple[str, ...]:
     """The names of hosts and the URIs in the certificate of whoever connected, if there is one that is in order."""
-    proved = context.auth_context()
-    return tuple(name.decode(errors="replace") for key in _SANS for name in proved.get(key, ()))
+    shown = tuple(context.auth_context().get(_CERTIFICATE, ()))
+    return sans_of(shown[0]) if len(shown) == 1 else ()
 
 
 def _too_long(client: Client, lease: Nanos | None) -> Denial | None:

@@ -230,8 +230,8 @@ class GovernorServicer:
         else:
             if (denial := self._guard.refusal_of_length(caller, length)) is not None:
                 return status.refusal(denial)
-            foreign = self._guard.foreign(caller, leases, renew=True)
-            results = _but_for(foreign, leases, lambda own: self._driver.renew(own, length))
+            foreign, most = self._guard.foreign(caller, leases, renew=True), caller.client.max_lease
+            results = _but_for(foreign, leases, lambda own: self._driver.renew(own, length, most))
         refused = _refused(results)
         if refused is not None:
             return refused

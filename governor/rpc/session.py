@@ -167,13 +167,14 @@ class SessionService:
         """Why there can be no new session of a client."""
         bounds = self._bounds
         if self.sessions.number_of(client) >= bounds.sessions_per_client:
-            bound, most, what = Bound.SESSIONS_PER_CLIENT, bounds.sessions_per_client, "sessions of this client are"
+            bound, most, whose = Bound.SESSIONS_PER_CLIENT, bounds.sessions_per_client, " of this client"
         elif len(self.sessions) >= bounds.sessions:
-            bound, most, what = Bound.SESSIONS, bounds.sessions, "sessions are"
+            bound, most, whose = Bound.SESSIONS, bounds.sessions, ""
         else:
             return None
         self._reached(bound)
-        return status.hindered(status.Hindrance.BUSY, most=most, what=f"{what} there")
+        what = f"session{whose} is there" if most == 1 else f"sessions{whose} are there"
+        return status.hindered(status.Hindrance.BUSY, most=most, what=what)
 
     def _welcome(self, session: Session, *, resumed: bool) -> pb.SessionResponse:
         welcome = pb.Welcome(

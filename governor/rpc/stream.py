@@ -103,6 +103,7 @@ class Stream:
 
     def begin(self, hello: Hello, request: pb.SessionRequest) -> None:
         """Do the first message."""
+        self._bound()
         try:
             self._session.begin(hello, self.outbox)
             self._handle(request)
@@ -128,6 +129,11 @@ class Stream:
             self.end(_LESS)
         else:
             self._caller = caller
+            self._bound()
+
+    def _bound(self) -> None:
+        """What it is lent lasts no longer from now on than its client may have it."""
+        self._session.longest = None if self._caller is None else self._caller.client.max_lease
 
     def stop(self) -> None:
         """The client is told what it has yet to be told, such as of its last release, and that the daemon ends.

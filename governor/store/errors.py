@@ -29,8 +29,5 @@ def store_error(path: Path, what: str, error: Exception) -> StoreError:
     said = " ".join(((error.strerror if isinstance(error, OSError) else None) or str(error)).split())
     if transient:
         return StoreError(f"{path}: {what} ({said}); check the disk and the folder's owner")
-    told = (
-        "it says who holds what, so it is not replaced: see `governor state check`, and mend it with "
-        "`governor state repair`, or bring a copy back"
-    )
+    told = "it says who holds what, so it is not replaced: mend it with `governor state repair`, or bring a copy back"
     return StoreError(f"{path}: is damaged ({said}); {told}", damaged=True)

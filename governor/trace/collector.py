@@ -15,10 +15,9 @@ from opentelemetry.sdk.trace.export import SpanExporter
 from opentelemetry.util.re import parse_env_headers
 
 from governor.core.types import SECOND
-from governor.tracing import Tracing, TracingError
+from governor.tracing import ENDPOINTS, Tracing, TracingError
 
 # The more special first, as the exporter looks for them.
-_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _HEADERS: Final = ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS")
 # What gRPC takes; of any other it says all of them with each export. It knows of its own kind that ends with -bin.
 _HEADER: Final = re.compile(r"[0-9a-z_.\-]+")
@@ -36,7 +35,7 @@ def exporter(asked: Tracing, environ: Mapping[str, str]) -> SpanExporter:
 
 def _look_at_endpoints(environ: Mapping[str, str]) -> None:
     """The exporter would name one with each failure. The path of a unix socket may be any."""
-    for name in _ENDPOINTS:
+    for name in ENDPOINTS:
         endpoint = environ.get(name, "")
         if "@" in endpoint and not endpoint.startswith("unix"):
             raise TracingError(f"tracing: {name}: there is a user or a password in it; these belong into {_HEADERS[1]}")

@@ -109,7 +109,7 @@ def test_filters_are_the_daemon_s(run: Run, fake: Fake, command: str, kind: type
 
     assert fake.desk.asked == [kind(resource="a", client="c", session="s", limit=5)]
     assert ended.exit == 0
-    assert ended.out.endswith(" of a for client c for session s\n")
+    assert ended.out.endswith(f" {'for' if command == 'waiters' else 'of'} a by client c in session s\n")
     assert json.loads(run(command, "-o", "json", "--address", fake.address).out) == {command: []}
 
 

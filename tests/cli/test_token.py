@@ -62,6 +62,29 @@ def test_what_can_be_guessed_is_refused_and_not_shown(run: Run, monkeypatch: pyt
     assert not said.strip() or said.strip() not in done.err
 
 
+def test_the_digest_of_a_token_in_a_file(run: Run, tmp_path: Path) -> None:
+    """As a client reads it; what is wrong with it is said with the name of the file, and without the token."""
+    path = tmp_path / "orders.token"
+    path.write_text(f"{'x' * 32}\n")
+    assert run("token", "hash", str(path)).out == f"{token.digest('x' * 32)}\n"
+    for text in ("", "hunter2", "hunter2 " * 8):
+        path.write_text(text)
+        done = run("token", "hash", str(path))
+        assert (done.exit, done.out) == (2, "")
+        assert str(path) in done.err
+        assert "hunter2" not in done.err
+
+
+def test_a_token_in_the_place_of_its_file_is_not_shown(run: Run) -> None:
+    """It is on the command line already; it need not get into a log as well."""
+    made = token.new()
+    done = run("token", "hash", made)
+
+    assert (done.exit, done.out) == (2, "")
+    assert "no such file" in done.err
+    assert made not in done.err
+
+
 def test_calls_carry_the_token(run: Run, fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """That of the file that the environment names, to a socket and to loopback; also the calls of operators."""
     heard: list[list[str | bytes]] = []

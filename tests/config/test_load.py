@@ -649,20 +649,55 @@ def test_whoever_knows_its_clients_is_not_told_that_nobody_is_asked() -> None:
     assert "tokens can be read on the way" in known.warnings[0]
 
 
-def test_a_change_of_clients_is_said_without_what_could_be_used() -> None:
-    """Eight digits of a digest tell two tokens apart; the settings are those of the file."""
-    token = digest("the token")
-    before = config("{}")
-    after = config(
-        f"clients: {{a: {{tokens: [{token}], max_permits: 3, max_waiters: 2, max_lease: 5m, max_rate: 9/s}}}}"
+def _said(before: str, after: str) -> list[tuple[str, str, str]]:
+    return [(each.name, each.before, each.after) for each in at_once(config(before), config(after))]
+
+
+def test_a_change_of_clients_is_said_client_by_client() -> None:
+    """Who is new or gone, and of the others the keys that have changed: nothing of who is as before."""
+    one, two, three = (digest(text) for text in ("one", "two", "three"))
+    same = f"same: {{tokens: [{three}]}}"
+    old = (
+        f"clients: {{a: {{tokens: [{one}], max_permits: 3, max_rate: 9/s}}, gone: {{tokens: [{digest('4')}]}}, {same}}}"
+    )
+    new = (
+        f"clients: {{{same}, a: {{tokens: [{one}, {two}], verbs: [acquire], max_permits: 4}}, "
+        f"new: {{tokens: [{digest('5')}], max_waiters: 2, max_lease: 5m}}}}"
     )
 
-    (setting,) = at_once(before, after)
-    assert (setting.name, setting.before) == ("clients", "everybody")
-    assert setting.after == (
-        f"a verbs acquire read resources * tokens {token[7:15]} max_permits 3 max_waiters 2 max_lease 5m max_rate 9/1s"
-    )
-    assert [each.after for each in at_once(before, config("clients: {}"))] == ["nobody"]
+    assert _said(old, new) == [
+        ("clients.a.verbs", "acquire read", "acquire"),
+        ("clients.a.tokens", "1", "2 (1 added, 0 removed)"),
+        ("clients.a.max_permits", "3", "4"),
+        ("clients.a.max_rate", "9/1s", ""),
+        ("clients.gone", "verbs acquire read, resources *, tokens 1", ""),
+        ("clients.new", "", "verbs acquire read, resources *, tokens 1, max_waiters 2, max_lease 5m"),
+    ]
+
+
+def test_tokens_that_change_places_with_others_are_counted_and_not_shown() -> None:
+    """Not even their digests. In another order they are the same."""
+    one, two, three = (digest(text) for text in ("one", "two", "three"))
+    said = _said(f"clients: {{a: {{tokens: [{one}, {two}]}}}}", f"clients: {{a: {{tokens: [{three}, {one}]}}}}")
+
+    assert said == [("clients.a.tokens", "2", "2 (1 added, 1 removed)")]
+    assert not _said(f"clients: {{a: {{tokens: [{one}, {two}]}}}}", f"clients: {{a: {{tokens: [{two}, {one}]}}}}")
+
+
+def test_that_everybody_may_ask_or_no_more_is_said_first() -> None:
+    """By names, of which a few; and what each of those may do who may now."""
+    token = digest("the token")
+    few = f"clients: {{a: {{tokens: [{token}]}}}}"
+    many = f"clients: {{{', '.join(f'c{number}: {{tokens: [{digest(str(number))}]}}' for number in range(30))}}}"
+
+    assert _said("{}", "clients: {}") == [("clients", "everybody", "nobody")]
+    assert _said("{}", few) == [
+        ("clients", "everybody", "a"),
+        ("clients.a", "", "verbs acquire read, resources *, tokens 1"),
+    ]
+    assert _said(many, "{}") == [
+        ("clients", f"{', '.join(f'c{number}' for number in range(20))}, and 10 more", "everybody")
+    ]
 
 
 @pytest.mark.parametrize(

@@ -478,7 +478,7 @@ class Model:
                 if event.settled:
                     self._forget_requests(event.leases)
             case Renew():
-                self.facts.append(("renewed", *[self._renew(id_, event.lease, now) for id_ in event.leases]))
+                self.facts.append(("renewed", *[self._renew(id_, event, now) for id_ in event.leases]))
             case Disconnect():
                 for id_ in event.leases:
                     self._disconnect(id_, now)
@@ -501,7 +501,7 @@ class Model:
         self._end(lease, EndReason.REVOKED, Outcome.UNKNOWN, now)
         return (id_, "revoked")
 
-    def _renew(self, id_: LeaseId, length: Nanos | None, now: Nanos) -> Fact:
+    def _renew(self, id_: LeaseId, event: Renew, now: Nanos) -> Fact:
         lease = self.leases.get(id_)
         if lease is None:
             return (id_, "unknown")
@@ -509,8 +509,9 @@ class Model:
             return (id_, "ended", lease.ended[0], now - lease.ended[1])
         longest = self._longest(name for name, limit in lease.limits.items() if limit.lends)
         assert lease.deadline is not None
+        length = event.lease
         if length is None:
-            length = self.renewal(lease)
+            length = min(self.renewal(lease), self.renewal(lease) if event.most is None else event.most)
             deadline = max(lease.deadline, now + length)
         elif MIN_LEASE <= length <= longest:
             deadline = now + length

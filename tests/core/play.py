@@ -139,9 +139,9 @@ class Play:
         """Give leases back."""
         return next(e.results for e in self.do(Release(leases, outcome, settled)) if isinstance(e, Released))
 
-    def renew(self, *leases: LeaseId, lease: Nanos | None = None) -> tuple[LeaseResult, ...]:
+    def renew(self, *leases: LeaseId, lease: Nanos | None = None, most: Nanos | None = None) -> tuple[LeaseResult, ...]:
         """Extend leases."""
-        return next(e.results for e in self.do(Renew(leases, lease)) if isinstance(e, Renewed))
+        return next(e.results for e in self.do(Renew(leases, lease, most)) if isinstance(e, Renewed))
 
     def disconnect(self, *leases: LeaseId) -> list[Effect]:
         """Whoever held these is gone."""

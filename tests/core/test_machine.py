@@ -205,10 +205,14 @@ class EngineMachine(RuleBasedStateMachine):
         self.do(Release((self.record.live()[0].grant.lease,), outcome))
 
     @precondition(lambda self: self.record.leases)
-    @rule(data=st.data(), lease=st.one_of(st.none(), lengths, st.sampled_from((0, MS - 1, 20 * MS, 20 * MS + 1))))
-    def renew(self, data: st.DataObject, lease: Nanos | None) -> None:
+    @rule(
+        data=st.data(),
+        lease=st.one_of(st.none(), lengths, st.sampled_from((0, MS - 1, 20 * MS, 20 * MS + 1))),
+        most=st.one_of(st.none(), st.sampled_from((MS, 7 * MS))),
+    )
+    def renew(self, data: st.DataObject, lease: Nanos | None, most: Nanos | None) -> None:
         """Somebody renews leases, and perhaps some that are not there."""
-        self.do(Renew(self.some_leases(data), lease))
+        self.do(Renew(self.some_leases(data), lease, most))
 
     @rule(step=st.one_of(st.sampled_from((1, MS, MS - 1, 5 * MS)), lengths), look=st.booleans())
     def time_passes(self, step: Nanos, look: bool) -> None:  # noqa: FBT001 - Hypothesis passes by name

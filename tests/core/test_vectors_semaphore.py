@@ -325,6 +325,21 @@ def test_a_lease_begins_with_the_grant_and_not_with_the_ask() -> None:
     assert play.granted(waiter).deadline == 19 * SECOND
 
 
+def test_a_renewal_that_may_give_no_more_than_so_much_takes_nothing_away() -> None:
+    """It bounds what is given from now on, not what was; a lease that is shorter is renewed as ever."""
+    play = Play(semaphore("db", 2, lease=10 * SECOND))
+    long, short = play.lease(play.ask("db")), play.lease(play.ask("db", lease=2 * SECOND))
+
+    play.at(SECOND)
+    assert [each.remaining for each in play.renew(long, short, most=4 * SECOND)] == [4 * SECOND, 2 * SECOND]
+    play.at(3 * SECOND)
+    assert play.renew(short)[0].state is LeaseState.ENDED
+    play.at(9 * SECOND)
+    assert play.renew(long, most=4 * SECOND)[0].remaining == 4 * SECOND
+    play.at(13 * SECOND - 1)
+    assert play.renew(long, most=4 * SECOND)[0].state is LeaseState.RENEWED
+
+
 def test_leases_below_a_second_are_exact() -> None:
     """A lease of 1,500,001 ns lives for 1,500,000 and ends at 1,500,001."""
     play = Play(semaphore("db", 1))

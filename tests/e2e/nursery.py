@@ -192,7 +192,7 @@ def _stand(standard: list[int]) -> None:
 
 def _main(control: int) -> NoReturn:
     garbage.loading()
-    grpc_core.tell(os.environ)
+    grpc_core.tell(os.environ, trusting=True)
     for name in ("governor.cli.main", "governor.cli.serve", "governor.client", "governor.daemon"):
         import_module(name)
     gc.freeze()

@@ -113,6 +113,7 @@ def test_a_client_is_known_by_its_certificate(start: Start, authority: Authority
     stranger = clients.certify("stranger", "stranger.internal", "10.0.0.1")
     forged = authority.certify("forged", "orders.internal")
     old = clients.certify("old", "orders.internal", since=-3, until=-1)
+    cut = clients.certify("cut", "orders.internal\0.evil.com", "spiffe://prod/mail\0")
     token = new()
     daemon = begin(
         start,
@@ -136,7 +137,8 @@ def test_a_client_is_known_by_its_certificate(start: Start, authority: Authority
             names += [lease["client"] for lease in json.loads(listed.out)["leases"]]
 
     assert names == ["orders", "mail", "by-token"]
-    for pair in (stranger, both):
+    # Nor is whoever has one of a longer name that begins so.
+    for pair in (stranger, both, cut):
         assert "not known who is asking" in refused(daemon, ca=authority.cert, cert=pair.both)
     # A token that is wrong is not made good by a certificate.
     assert "not known who is asking" in refused(daemon, ca=authority.cert, cert=orders.both, token=new())

@@ -77,6 +77,7 @@ def test_an_ask_is_followed_from_its_caller_to_the_end_of_its_lease(
 ) -> None:
     """All that a backend needs to draw it comes by OTLP, and metrics point at it."""
     daemon = start(f"tracing: http://{collector.address}\n{RESOURCES}")
+    daemon.said(rf"INFO    tracing to http://{collector.address}, all asks$")
     client = connect(daemon)
     first = client.acquire("db")
     waiting = client.stub.Acquire.future(ask("db", client="web"), metadata=FOLLOWING, timeout=BOUND)

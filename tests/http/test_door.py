@@ -1,5 +1,7 @@
 """Who may read which page, where that is asked: over real HTTP, with the guard that gRPC has, too."""
 
+import asyncio
+import logging
 import ssl
 from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator
@@ -215,6 +217,75 @@ async def test_who_reads_is_asked_again_when_clients_change(daemon: Daemon, kept
 def test_names_of_hosts_and_uris_are_names(certificate: object, names: tuple[str, ...]) -> None:
     """An address or a mailbox is no name of a program, as over gRPC."""
     assert sans(certificate) == names
+
+
+# --- odd requests -----------------------------------------------------------------------------------------------
+
+ODD: Final = (
+    b"\xff",
+    b"\xed\xa0\x80",
+    b"\x80abc",
+    b"\x01",
+    b"\x1b[2J",
+    b"",
+    b"*",
+    b"%00",
+    b"a" * 8000,
+    b";q=1e999",
+    b"[::1",
+)
+FIELDS: Final = (
+    b"Authorization: Bearer ",
+    b"Authorization: Basic ",
+    b"Authorization: ",
+    b"Accept: text/html;q=",
+    b"Accept: application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=",
+    b"Sec-Fetch-Site: ",
+    b"Range: bytes=",
+    b"Cookie: ",
+)
+
+
+async def answered(url: str, path: bytes, *fields: bytes) -> bytes:
+    """All that is answered to a request of these bytes."""
+    host, _, port = url.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    head = (b"GET " + path + b" HTTP/1.1", b"Host: localhost", b"Connection: close", *fields)
+    writer.write(b"\r\n".join(head) + b"\r\n\r\n")
+    try:
+        return await reader.read()
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize("field", FIELDS)
+async def test_odd_bytes_are_no_fault_of_the_daemon(
+    daemon: Daemon, kept: Kept, caplog: pytest.LogCaptureFixture, field: bytes
+) -> None:
+    """In any field: what can be read of is answered as to anybody, and says nothing in the log."""
+    caplog.set_level(logging.INFO)
+    known = b"Authorization: Bearer reader's token"
+    async with kept.serving(daemon):
+        for odd in ODD:
+            for path in (b"/metrics", b"/", b"/-/resources/sem", b"/-/resources/%ff%0a", b"/%1b%00"):
+                stranger = await answered(kept.url, path, field + odd)
+                assert stranger.split()[1] in {b"401", b"400"}, (path, odd)
+                if not field.startswith(b"Auth"):
+                    assert (await answered(kept.url, path, known, field + odd)).split()[1] in {
+                        b"200",
+                        b"404",
+                        b"400",
+                        b"403",
+                    }
+    assert caplog.records == []
+
+
+async def test_a_token_that_is_no_text_is_counted_as_one_that_is_wrong(daemon: Daemon, kept: Kept) -> None:
+    """As any other caller that nobody knows."""
+    async with kept.serving(daemon):
+        for said in (b"Bearer \xff", b"Bearer \xed\xb3\xbf", b"\xff"):
+            assert b" 401 " in (await answered(kept.url, b"/metrics", b"Authorization: " + said)).splitlines()[0]
+    assert kept.refused == [Reason.UNAUTHENTICATED] * 3
 
 
 # --- over TLS ---------------------------------------------------------------------------------------------------

@@ -133,6 +133,34 @@ async def test_a_lists_reader_sees_its_own_resources(folder: Path) -> None:
     assert [(each.code, each.reason) for each in refusals] == [(DENIED, "PERMISSION_DENIED")] * 2
 
 
+@pytest.mark.parametrize("of", ["", "pool"])
+@pytest.mark.parametrize("what", ["leases", "waiters", "sessions", "what happens"])
+async def test_a_look_that_is_refused_says_what_it_needs(folder: Path, what: str, of: str) -> None:
+    """That it is a look, and which verb is missing; of who has that, which resources."""
+    narrow = Client("n", (digest_of(b"token of n"),), frozenset(Verb), ("sem",))
+    async with operated(folder, *RESOURCES, clients=(A, narrow)) as operator:
+        stub = operator.admin
+
+        async def why(name: str) -> str:
+            said = known(name)
+            match what:
+                case "leases":
+                    look = stub.ListLeases(admin_pb2.ListLeasesRequest(resource=of), metadata=said).read()
+                case "waiters":
+                    look = stub.ListWaiters(admin_pb2.ListWaitersRequest(resource=of), metadata=said).read()
+                case "sessions":
+                    look = stub.ListSessions(admin_pb2.ListSessionsRequest(), metadata=said).read()
+                case _:
+                    look = stub.Watch(admin_pb2.WatchRequest(resources=[of] if of else []), metadata=said).read()
+            return (await refused(look)).message
+
+        reader, other = await why("a"), await why("n")
+
+    named = bool(of) and what != "sessions"
+    assert f" may not look at {what}: that needs the verb admin; " in reader
+    assert f" may not look at {what}{'' if named else ' of all resources'}; " in other
+
+
 # --- leases of others -------------------------------------------------------------------------------------------
 
 
@@ -282,6 +310,70 @@ async def test_a_lease_is_no_longer_than_its_client_may_have_it(folder: Path) ->
     assert "longer than 5s" in refusal.message
 
 
+async def test_an_ask_that_is_known_is_answered_whatever_its_client_may_have_since(folder: Path) -> None:
+    """It has the lease: to refuse the repeat would lose it. Only what was asked for already is, and only by who may."""
+    held = pb.AcquireRequest(claims=[pb.Claim(resource="open", permits=4)], lease=Duration(seconds=60), request_id="r")
+    other = pb.AcquireRequest(claims=[pb.Claim(resource="open", permits=4)], lease=Duration(seconds=60), request_id="s")
+    token = (digest_of(b"token of c"),)
+    async with world(folder, *RESOURCES, clients=(Client("c", token),)) as governor:
+        stub, metadata = governor.stub, known("c")
+        first = await stub.Acquire(held, metadata=metadata)
+        for less in (Client("c", token, max_permits=2), Client("c", token, max_lease=5 * SECOND)):
+            governor.guard.declare((less,))
+            again = await stub.Acquire(held, metadata=metadata)
+            assert again.lease.id == first.lease.id
+            assert (await refused(stub.Acquire(other, metadata=metadata))).code is DENIED
+        governor.guard.declare((Client("c", token, resources=("sem",)),))
+        assert (await refused(stub.Acquire(held, metadata=metadata))).code is DENIED
+
+
+async def test_a_resumed_session_asks_for_what_it_waits_for_and_for_no_more(folder: Path) -> None:
+    """Its asks are the same asks, so it may have beside them what it could before."""
+    capped = Client("c", (digest_of(b"token of c"),), max_permits=3)
+    async with world(folder, *RESOURCES, clients=(B, capped)) as governor:
+        await governor.stub.Acquire(ask("sem", 2), metadata=known("b"))
+        first = await Peer.begin(governor, hello("c", INSTANCE), acquires=[want(1, "sem", 2)], by="token of c")
+        asked = [want(1, "sem", 2), want(2, "open"), want(3, "open")]
+        back = await Peer.begin(governor, hello("c", INSTANCE, first.session), acquires=asked, by="token of c")
+
+        assert [each.op for each in back.heard.grants] == [2]
+        assert [(each.op, each.reason) for each in back.heard.refusals] == [(3, "CLIENT_LIMIT")]
+        assert governor.waiters == 1
+
+
+async def test_what_is_refused_was_asked_all_the_same(folder: Path) -> None:
+    """Whoever tries what it may not has as many tries as it has asks: of each kind of call."""
+    capped = Client("c", (digest_of(b"token of c"),), resources=("open",), max_rate=asked_at(Rate(3, SECOND)))
+    async with world(folder, *RESOURCES, clients=(capped,)) as governor:
+        stub, metadata = governor.stub, known("c")
+        tries = [(await refused(stub.Acquire(ask("sem"), metadata=metadata))).reason for _ in range(5)]
+        governor.clock.advance(SECOND)
+        peer = await Peer.begin(governor, by="token of c")
+        heard = await peer.do(acquires=[want(op, "sem") for op in range(1, 5)])
+
+    assert tries == ["PERMISSION_DENIED"] * 3 + ["CLIENT_LIMIT"] * 2
+    assert [each.reason for each in heard.refusals] == ["PERMISSION_DENIED"] * 2 + ["CLIENT_LIMIT"] * 2
+
+
+async def test_a_renewal_gives_no_more_than_its_client_may_have_by_then(folder: Path) -> None:
+    """Of a lease that was granted when it could have more: one that says nothing, and a session that is there."""
+    token = (digest_of(b"token of c"),)
+    long = want(1, "open")
+    long.lease.FromSeconds(60)
+    async with world(folder, *RESOURCES, clients=(Client("c", token),)) as governor:
+        stub, metadata = governor.stub, known("c")
+        lease = (await stub.Acquire(ask("open"), metadata=metadata)).lease.id
+        peer = await Peer.begin(governor, acquires=[long], by="token of c")
+        theirs = peer.heard.grants[0].lease.id
+        governor.guard.declare((Client("c", token, max_lease=5 * SECOND),))
+        renewed = (await stub.Renew(pb.RenewRequest(lease_ids=[lease]), metadata=metadata)).results[0]
+        heard = await peer.do(keep_alive=True)
+        told = [each for each in heard.results if each.lease_id == theirs]
+
+        assert renewed.remaining.ToNanoseconds() == 5 * SECOND
+        assert [each.remaining.ToNanoseconds() for each in told] == [5 * SECOND]
+
+
 # --- clients that change ----------------------------------------------------------------------------------------
 
 
@@ -379,7 +471,7 @@ async def test_every_refusal_is_counted(folder: Path) -> None:
         stub = governor.stub
         await status_of(stub.Acquire(ask("open")))
         await status_of(stub.ListResources(pb.ListResourcesRequest(), metadata=known("x")))
-        governor.guard.declare((Client("a", A.tokens, frozenset({Verb.READ}), max_rate=asked_at(Rate(1, SECOND))),))
+        governor.guard.declare((Client("a", A.tokens, frozenset({Verb.READ}), max_rate=asked_at(Rate(2, SECOND))),))
         await status_of(stub.Acquire(ask("open"), metadata=known("a")))
         for _ in range(2):
             await status_of(stub.ListResources(pb.ListResourcesRequest(), metadata=known("a")))

@@ -5,6 +5,7 @@ method without a row is refused to everybody, so none can be forgotten.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from google.protobuf.message import DecodeError, Message
@@ -70,6 +71,14 @@ _RIGHTS: Final[Mapping[str, tuple[Verb, _Named | None]]] = {
     "Diff": (_ADMIN, _whole),
 }
 
+# What one would see by those calls of an operator that change nothing, in the sentence of a refusal.
+_SEEN: Final[Mapping[str, str]] = {
+    "ListLeases": "leases",
+    "ListWaiters": "waiters",
+    "ListSessions": "sessions",
+    "Watch": "what happens",
+}
+
 
 def refusal_of(method: str, raw: bytes, caller: Caller, guard: Guard) -> Denial | None:
     """Why this caller may not call that; what cannot be read is refused as about the whole daemon."""
@@ -82,4 +91,10 @@ def refusal_of(method: str, raw: bytes, caller: Caller, guard: Guard) -> Denial 
         resources = named(raw)
     except DecodeError:
         resources = ()
-    return guard.refusal(caller, verb, resources) if resources else guard.refusal_of_all(caller, verb)
+    denial = guard.refusal(caller, verb, resources) if resources else guard.refusal_of_all(caller, verb)
+    if method not in _SEEN or denial is None or denial.reason is not Reason.PERMISSION_DENIED:
+        return denial
+    lacks = ": that needs the verb admin"
+    if caller.client.may(verb):
+        lacks = "" if denial.resource else " of all resources"
+    return replace(denial, expected=f"look at {_SEEN[method]}{lacks}")
