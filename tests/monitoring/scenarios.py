@@ -55,6 +55,10 @@ HEALTHY: Final[dict[str, str]] = {
     'governor_tls_certificate_not_after_timestamp_seconds{job="g",instance="fine"}': "86400x200",
     'governor_callers_refused_total{job="g",instance="fine",reason="unauthenticated"}': "4x200",
     'governor_callers_refused_total{job="g",instance="fine",reason="client_limit"}': "0+9x200",
+    'governor_callers_refused_total{job="g",instance="fine",reason="permission_denied"}': "4x200",
+    'governor_bounds_reached_total{job="g",instance="fine",bound="sessions"}': "4x200",
+    'governor_spans_dropped_total{job="g",instance="fine",reason="refused"}': "4x200",
+    'governor_spans_dropped_total{job="g",instance="fine",reason="ending"}': "0+1x200",
     **{
         f'governor_{metric}{{job="g",instance="fine",resource="jobs",kind="semaphore"}}': f"{value}x200"
         for metric, value in {
@@ -184,7 +188,7 @@ SCENARIOS: Final = (
         {
             f'governor_callers_refused_total{{{HERE},reason="unauthenticated"}}': "0x10 0+3x30 90x30",
             'governor_callers_refused_total{job="g",instance="b",reason="unauthenticated"}': "0x10 1x60",
-            f'governor_callers_refused_total{{{HERE},reason="permission_denied"}}': "0+5x70",
+            f'governor_callers_refused_total{{{HERE},reason="permission_denied"}}': "5x70",
         },
         {
             10: (),
@@ -192,6 +196,40 @@ SCENARIOS: Final = (
             25: (f'GovernorCallersUnknown{{{HERE},reason="unauthenticated"}}',),
             60: (),
         },
+    ),
+    Scenario(
+        "a program goes on asking for what it may not have, another tried once",
+        {
+            f'governor_callers_refused_total{{{HERE},reason="permission_denied"}}': "0x10 0+5x30 150x30",
+            'governor_callers_refused_total{job="g",instance="b",reason="permission_denied"}': "0x10 1x60",
+        },
+        {
+            10: (),
+            19: (),
+            25: (f'GovernorCallersDenied{{{HERE},reason="permission_denied"}}',),
+            60: (),
+        },
+    ),
+    Scenario(
+        "a client at its cap asks twice a second",
+        {f'governor_callers_refused_total{{{HERE},reason="client_limit"}}': "0x10 0+120x30 3600x30"},
+        {10: (), 19: (), 35: (f'GovernorCallersDenied{{{HERE},reason="client_limit"}}',), 60: ()},
+    ),
+    Scenario(
+        "a client begins ever more sessions, and another did not read once",
+        {
+            f'governor_bounds_reached_total{{{HERE},bound="sessions_per_client"}}': "0x10 0+2x30 60x30",
+            f'governor_bounds_reached_total{{{HERE},bound="unread"}}': "0x10 1x60",
+        },
+        {10: (), 19: (), 25: (f'GovernorBoundsReached{{{HERE},bound="sessions_per_client"}}',), 60: ()},
+    ),
+    Scenario(
+        "the collector of traces is away, and was once slow for a moment",
+        {
+            f'governor_spans_dropped_total{{{HERE},reason="refused"}}': "0x10 0+20x30 600x30",
+            f'governor_spans_dropped_total{{{HERE},reason="queue_full"}}': "0x10 7x60",
+        },
+        {10: (), 20: (), 25: (f'GovernorSpansDropping{{{HERE},reason="refused"}}',), 60: ()},
     ),
     Scenario(
         "all is lent and a line moves on",
