@@ -1420,6 +1420,7 @@ class Event(_message.Message):
     SESSION_FIELD_NUMBER: _builtins.int
     PID_FIELD_NUMBER: _builtins.int
     HOST_FIELD_NUMBER: _builtins.int
+    ACTOR_CLIENT_FIELD_NUMBER: _builtins.int
     what: _builtins.str
     """queued, granted, refused, given_up; released, expired, revoked,
     disconnected, orphaned, renewed, refunded; reloaded, reload_refused, paused,
@@ -1444,6 +1445,10 @@ class Event(_message.Message):
     """Of a grant: which client process has asked for it on its session, as it says."""
     pid: _builtins.int
     host: _builtins.str
+    actor_client: _builtins.str
+    """As which client of the config the actor is known, by his token or
+    certificate; what he says of himself is `actor`. Empty: nobody was asked.
+    """
     @_builtins.property
     def at(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
@@ -1479,10 +1484,11 @@ class Event(_message.Message):
         session: _builtins.str = ...,
         pid: _builtins.int = ...,
         host: _builtins.str = ...,
+        actor_client: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "held", b"held", "remaining", b"remaining", "waited", b"waited"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "at", b"at", "claims", b"claims", "client", b"client", "detail", b"detail", "held", b"held", "host", b"host", "lease_id", b"lease_id", "missed", b"missed", "pid", b"pid", "reason", b"reason", "remaining", b"remaining", "resources", b"resources", "session", b"session", "waited", b"waited", "what", b"what"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "actor_client", b"actor_client", "at", b"at", "claims", b"claims", "client", b"client", "detail", b"detail", "held", b"held", "host", b"host", "lease_id", b"lease_id", "missed", b"missed", "pid", b"pid", "reason", b"reason", "remaining", b"remaining", "resources", b"resources", "session", b"session", "waited", b"waited", "what", b"what"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
