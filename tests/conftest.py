@@ -1,6 +1,7 @@
 """What every test may ask for. Fixtures of one area live in that area's own conftest."""
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -19,6 +20,12 @@ hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, prin
 # `make test-long`: every property, and above all the state machine of the engine, for minutes instead of seconds.
 hypothesis.settings.register_profile("long", deadline=None, max_examples=3000, print_blob=True)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+
+# Whoever was started in the background of a shell has these ignored, and so would have all that the tests start.
+for _number in (signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, signal.default_int_handler if _number is signal.SIGINT else signal.SIG_DFL)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -18,6 +18,8 @@ from governor.cli.exits import CommandError
 from governor.cli.options import Where
 from governor.v1.admin_pb2 import GetInfoRequest
 from governor.v1.admin_pb2_grpc import AdminStub
+from governor.v1.governor_pb2 import ListResourcesRequest, ListResourcesResponse
+from governor.v1.governor_pb2_grpc import GovernorStub
 
 if TYPE_CHECKING:
     import grpc
@@ -28,6 +30,7 @@ Response = TypeVar("Response")
 # A list may be of a great many.
 LIST_SECONDS: Final = 60
 ELSEWHERE: Final = "ADMIN_ELSEWHERE"
+UNKNOWN: Final = "UNAUTHENTICATED"
 _MAX_ACTOR: Final = 256
 
 
@@ -74,6 +77,22 @@ class Admin:
             self._follow(error)
         return once()
 
+    def resources(self, *, seconds: float | None = None) -> ListResourcesResponse:
+        """All of them, of the daemon that was named; its operators' socket asks nobody who he is, where it is here."""
+        try:
+            return self._resources(self.daemon, seconds)
+        except CommandError as error:
+            if error.reason != UNKNOWN or self.daemon.credentials:
+                raise
+            try:
+                self.ask(lambda stub: stub.GetInfo, GetInfoRequest(), seconds=seconds)
+            except CommandError:
+                raise _unknown(error) from None
+            return self._resources(self._connection, seconds)
+
+    def _resources(self, there: Connection, seconds: float | None) -> ListResourcesResponse:
+        return there.ask(GovernorStub(there.channel).ListResources, ListResourcesRequest(), seconds=seconds)
+
     def listed(
         self,
         method: "Callable[[AdminStub], grpc.UnaryStreamMultiCallable[Request, Response]]",
@@ -97,6 +116,8 @@ class Admin:
 
     def _follow(self, error: CommandError) -> None:
         """Go on where the daemon says that its Admin is, or raise what it said."""
+        if error.reason == UNKNOWN:
+            raise _unknown(error) from None
         if error.reason != ELSEWHERE or self._connection is not self.daemon:
             raise error
         said = error.facts.get("admin", "")
@@ -137,6 +158,10 @@ def actor() -> str:
         who += f" (sudo by {by})"
     # Metadata is ASCII.
     return "".join(c if " " <= c <= "~" else "?" for c in who)[:_MAX_ACTOR]
+
+
+def _unknown(error: CommandError) -> CommandError:
+    return error.but(f"{error.sentence}; a socket that the config names under admin asks nobody (--address unix:PATH)")
 
 
 def _is_socket(address: UnixAddress) -> bool:

@@ -10,6 +10,8 @@ from typing import Final, NamedTuple
 import click
 
 import governor as package
+from governor import tls, token
+from governor.address import VARIABLE
 from governor.cli.exits import MEANING
 from governor.cli.options import address_option, output_option, verbatim
 
@@ -67,6 +69,15 @@ SECTIONS: Final[Mapping[str, Mapping[str, Entry]]] = {
 COMMANDS: Final[Mapping[str, Entry]] = {name: entry for each in SECTIONS.values() for name, entry in each.items()}
 
 
+_ENVIRONMENT: Final[Mapping[str, str]] = {
+    VARIABLE: "the daemon, as --address",
+    token.VARIABLE: "the file with the token that says who you are",
+    tls.CA_VARIABLE: "the file with whom to trust, at an address of tls://",
+    tls.CERT_VARIABLE: "the file with your own certificate",
+    tls.KEY_VARIABLE: "the file with its key, unless that is in the same",
+}
+
+
 class Lazily(click.Group):
     """Loads a command when it is called; its help page has them by sections."""
 
@@ -103,7 +114,12 @@ class Lazily(click.Group):
 @click.group(
     cls=Lazily,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog=verbatim("Exit codes:", *(f"{code:>3}  {meaning}" for code, meaning in MEANING.items())),
+    epilog="\n\n".join(
+        (
+            verbatim("Exit codes:", *(f"{code:>3}  {meaning}" for code, meaning in MEANING.items())),
+            verbatim("Environment:", *(f"{name:<20}  {meaning}" for name, meaning in _ENVIRONMENT.items())),
+        )
+    ),
 )
 @click.version_option(package.__version__, message="governor %(version)s")
 @address_option

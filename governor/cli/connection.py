@@ -5,7 +5,7 @@ It knows gRPC and the statuses of the wire contract. It must never retry by itse
 
 import os
 import ssl
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ from governor.address import USUAL_TCP, Address, TcpAddress, UnixAddress
 from governor.cli.exits import BY_REASON, BY_STATUS, CommandError, Exit
 from governor.cli.options import Where
 from governor.cli.reach import CONNECT_SECONDS, reach
+from governor.cli.unheard import hint
 from governor.wording import printable, span
 
 Request = TypeVar("Request")
@@ -171,13 +172,34 @@ def _credentials(address: Address) -> Metadata:
 def _trust() -> grpc.ChannelCredentials:
     """Who may say which daemon it is, and what is shown to it. Raises CommandError."""
     ca = os.environ.get(tls.CA_VARIABLE) or ssl.get_default_verify_paths().cafile
-    cert = os.environ.get(tls.CERT_VARIABLE)
-    key = os.environ.get(tls.KEY_VARIABLE) or cert
     try:
+        cert, key = tls.own(os.environ) or (None, None)
         read = [Path(path).read_bytes() if path else None for path in (ca, key, cert)]
+        # gRPC says nothing of files that it cannot use, or ends the process.
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        if cert:
+            _checked(f"{cert} and {key}: they are no certificate and its key", context.load_cert_chain, cert, key)
+        if ca:
+            _checked(f"{ca}: there are no certificates in it", context.load_verify_locations, ca)
     except OSError as error:
         raise CommandError(Exit.USAGE, f"TLS: {error.filename}: {error.strerror}") from None
+    except tls.TlsError as error:
+        raise CommandError(Exit.USAGE, f"TLS: {error}") from None
     return grpc.ssl_channel_credentials(*read)
+
+
+def _checked(wrong: str, load: Callable[..., None], *files: str | None) -> None:
+    """Load them. Raises OSError, or TlsError with what is ``wrong``."""
+    more = {"password": _no_password} if len(files) > 1 else {}
+    try:
+        load(*files, **more)
+    except ssl.SSLError as error:
+        raise tls.TlsError(f"{wrong} ({(error.reason or str(error)).replace('_', ' ').lower()})") from None
+
+
+def _no_password() -> str:
+    """Else OpenSSL would ask for it at the terminal."""
+    raise tls.TlsError("the key has a password: write it without one")
 
 
 def _target(address: Address) -> str:
@@ -199,6 +221,8 @@ def _failure(error: grpc.Call, where: Where, seconds: float | None) -> CommandEr
     if reason:
         if retry is not None and "try again in" not in sentence:
             sentence += f"; try again in {span(retry)}"
+        if reason == "UNAUTHENTICATED":
+            sentence += f"; {token.VARIABLE} names the file with it"
         ending = BY_REASON.get(reason, BY_STATUS[code.name])
         return CommandError(ending, sentence, reason=reason, facts=facts, retry=retry)
     # Without the daemon's own reason, what ended the call stands between it and us.
@@ -209,7 +233,7 @@ def _failure(error: grpc.Call, where: Where, seconds: float | None) -> CommandEr
             return CommandError(Exit.CANNOT_REACH, f"{other} Name an address of listen, such as {USUAL_TCP}.")
         case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.CANCELLED:
             lost = f"no answer from the daemon at {where.address}: {sentence}"
-            return CommandError(Exit.CANNOT_REACH, lost)
+            return CommandError(Exit.CANNOT_REACH, lost.rstrip(".") + hint(where.address, sentence))
         case grpc.StatusCode.DEADLINE_EXCEEDED if seconds is not None:
             late = f"no answer from the daemon at {where.address} within {seconds:g} s: it hangs"
             return CommandError(Exit.CANNOT_REACH, late)

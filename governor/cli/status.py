@@ -52,13 +52,10 @@ def status(settings: Settings, *, names: tuple[str, ...]) -> None:
     hash, since, problems, refused_at}: source is null of the built-in one, refused_at unless a newer one was refused.
     draining is true of a daemon that is about to end.
     """
-    from governor.cli.connection import connect
-    from governor.v1.governor_pb2 import ListResourcesRequest
-    from governor.v1.governor_pb2_grpc import GovernorStub
+    from governor.cli.admin import reached
 
-    with connect(settings.where()) as daemon:
-        stub = GovernorStub(daemon.channel)
-        answer = daemon.ask(stub.ListResources, ListResourcesRequest())
+    with reached(settings.where()) as admin:
+        answer = admin.resources()
     resources = _named(names, answer.resources)
     if settings.json:
         from governor.cli import config

@@ -12,7 +12,7 @@ from typing import Final
 
 from governor import token
 from governor.client.errors import UsageError
-from governor.tls import CA_VARIABLE, CERT_VARIABLE, KEY_VARIABLE
+from governor.tls import CA_VARIABLE, TlsError, own
 
 File = str | os.PathLike[str] | None
 # One file with both, or two.
@@ -52,10 +52,11 @@ class Credentials:
 
     def context(self) -> ssl.SSLContext:
         """Whom to trust, and what to show, where TLS is spoken. Raises TokenError."""
-        cert, key = self._cert if isinstance(self._cert, tuple) else (self._cert, None)
-        if cert is None:
-            cert, key = _named(CERT_VARIABLE), _named(KEY_VARIABLE)
         ca = _named(CA_VARIABLE) if self._ca is None else self._ca
+        try:
+            cert, key = self._own()
+        except TlsError as error:
+            raise token.TokenError(f"TLS: {error}") from None
         try:
             context = ssl.create_default_context(cafile=ca)
             if cert is not None:
@@ -64,6 +65,17 @@ class Credentials:
             told = ", ".join(os.fspath(file) for file in (ca, cert, key) if file is not None)
             raise token.TokenError(f"TLS: {told or 'the certificates of the system'}: {error}") from error
         return context
+
+    def check(self) -> None:
+        """Raise UsageError if what is to be shown where TLS is spoken makes no sense, whatever is in the files."""
+        try:
+            self._own()
+        except TlsError as error:
+            raise UsageError(f"TLS: {error}") from None
+
+    def _own(self) -> tuple[File, File]:
+        cert, key = self._cert if isinstance(self._cert, tuple) else (self._cert, None)
+        return (own(os.environ) or (None, None)) if cert is None else (cert, key)
 
     def headers(self, sock: socket.socket, *, secret: bool = False) -> list[tuple[str, str]]:
         """What a call over this socket, which is about to connect, says beside its path. Raises TokenError.

@@ -63,10 +63,16 @@ class Settings:
 
     @property
     def link(self) -> Link:
-        """The way to the daemon; made when it is first needed, since the environment may change until then."""
+        """The way to the daemon; made when it is first needed, since the environment may change until then.
+
+        Raises UsageError: what names it, or what is to be shown to it, makes no sense.
+        """
         if self._link is None:
             name = self._name or _default_name()
-            made = Link(find(self._address), name, self._labels, __version__, self._credentials)
+            address = find(self._address)
+            if address.tls:
+                self._credentials.check()
+            made = Link(address, name, self._labels, __version__, self._credentials)
             # Threads that come at once all get the same.
             self._link = self._links.setdefault("", made)
         return self._link

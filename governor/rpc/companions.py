@@ -38,8 +38,7 @@ class Health:
 
     def __init__(self, services: tuple[str, ...], steady: tuple[str, ...] = ()) -> None:
         self._services = frozenset(("", *services, *steady))
-        # Not those of which it is never a question.
-        self._steady = frozenset(steady) if services else self._services
+        self._steady = frozenset(steady)
         self._serving = False
         self._stopping = False
         self._changed = asyncio.Event()

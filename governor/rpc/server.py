@@ -157,7 +157,8 @@ class GrpcServer:
 
     def set_serving(self, serving: bool) -> None:  # noqa: FBT001 - the one thing it sets
         """What the health service says of the server as a whole and of Governor; not serving until told."""
-        self._places[0].health.set_serving(serving)
+        for place in self._places:
+            place.health.set_serving(serving)
 
     def drain(self) -> None:
         """Tells every session that the daemon is about to end; all calls go on."""
@@ -220,7 +221,7 @@ async def serve(  # noqa: PLR0913 - all that a server is made of comes together 
     # Before anybody can ask where they are.
     if where.own:
         apart = _Place(where.own, options, certificates, Health((), (ADMIN,)), (ADMIN,))
-        apart.add(admin.handlers(anybody))
+        apart.add(admin.handlers(anybody), governor.operators_handlers())
         try:
             await _open(apart)
         except BindError as error:

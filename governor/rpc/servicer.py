@@ -74,6 +74,11 @@ class GovernorServicer:
         lists = Tellings(reading).handler("ListResources", self._listing.tell, cut=False)
         return methods_of(SERVICE, handlers | {"ListResources": lists, "Session": self._sessions.handler()})
 
+    def operators_handlers(self) -> Methods:
+        """What a server for operators alone is given: they look first at what there is."""
+        lists = Tellings(Reading()).handler("ListResources", self._listing.tell_operator, cut=False)
+        return methods_of(SERVICE, {"ListResources": lists})
+
     def _acquire(self, raw: bytes, context: Context) -> Answer | Awaitable[Answer]:
         follower = self._driver.follower
         if self._guard.policy is not None:

@@ -54,18 +54,23 @@ class Store:
         self.path = folder / NAME
         self._log = folder / f"{NAME}-wal"
         self._flush = flush
-        # Which files these are, by their inodes; 0 is not known yet.
-        self._file = self._log_file = 0
+        self._file: place.Kept | None = None
+        self._log_file: place.Which | None = None
         try:
             if not self.path.exists():
                 self._make()
             recognise(self.path)
+            self._file = place.Kept(self.path)
             self._begin_log(check=True)
             self._writer = self._opened(check=True)
             self._folder = connect(self.path, "NORMAL")
             self._look_for_files()
-        except (*UNREADABLE, OSError) as error:
-            self._fail("cannot be opened", error)
+        except BaseException as error:
+            if self._file is not None:
+                self._file.close()
+            if isinstance(error, (*UNREADABLE, OSError)):
+                self._fail("cannot be opened", error)
+            raise
 
     @property
     def total_changes(self) -> int:
@@ -174,7 +179,7 @@ class Store:
 
     def reopen(self) -> None:
         """Begin with the file anew, after a failure that may have left its traces; raises StoreError."""
-        self.close()
+        self._disconnect()
         try:
             self._begin_log(check=False)
             self._writer = self._opened(check=False)
@@ -188,6 +193,11 @@ class Store:
 
     def close(self) -> None:
         """Safe twice. What could not be moved from the log into the file is there for the next start."""
+        self._disconnect()
+        if self._file is not None:
+            self._file.close()
+
+    def _disconnect(self) -> None:
         for connection in (self._folder, self._writer):
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
@@ -204,13 +214,16 @@ class Store:
 
     def _look_for_files(self) -> None:
         """Whoever removes them is not noticed by SQLite, and what it writes then is on nobody's record."""
-        self._file = place.same(self.path, self._file)
+        assert self._file is not None, "it is open"
+        self._file.check()
         if self._log_file or self._log.exists():
             self._log_file = place.same(self._log, self._log_file)
 
     def _opened(self, *, check: bool) -> sqlite3.Connection:
         # SQLite would make a new one of one that is gone.
-        self._file, self._log_file = place.same(self.path, self._file), 0
+        assert self._file is not None, "it is known before it is opened"
+        self._file.check()
+        self._log_file = None
         connection = connect(self.path, "FULL" if self._flush else "OFF")
         try:
             # `log.read` relies on it: each page is written once in a transaction, a log over another cuts that one off.

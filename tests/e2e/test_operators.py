@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from governor import Client
+from governor.token import digest, new
 from tests.cli.conftest import Ended
 from tests.cli.daemon import Daemon, serving, stands_in_line, until_free
 from tests.cli.process import BOUND, COMMAND, forked, running
+from tests.e2e.conftest import Start
 
 
 @pytest.fixture
@@ -207,3 +209,21 @@ def test_what_happens_is_watched(daemon: Daemon) -> None:
     assert paused["resources"] == ["crowded"]
     assert "@" in str(paused["actor"])
     assert process.returncode == -signal.SIGINT
+
+
+def test_who_may_open_the_socket_of_operators_proves_nothing(start: Start, folder: Path) -> None:
+    """Wherever he asks on the machine: each command finds it, and sees there what there is."""
+    token = new()
+    yaml = f"""admin: [unix:{folder}/admin.sock]
+clients: {{orders: {{tokens: ["{digest(token)}"]}}}}
+semaphores: {{orders: {{permits: 2}}}}
+"""
+    daemon = start(yaml)
+    for address in (daemon.addresses[0], f"unix:{folder}/admin.sock"):
+        for command in ("status", "leases", "info", "health"):
+            done = forked(command, "--address", address)
+            assert (done.returncode, done.stderr) == (0, ""), (command, address)
+        assert "orders" in forked("status", "--address", address).stdout
+    refused = forked("acquire", "orders", "--address", daemon.addresses[0])
+    assert refused.returncode == 4
+    assert "GOVERNOR_TOKEN_FILE names the file with it" in refused.stderr

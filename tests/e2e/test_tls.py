@@ -3,11 +3,12 @@
 import json
 import re
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from governor import Client, Unavailable
+from governor import Client, Unavailable, UsageError
 from governor.token import digest, new
 from tests.certificates import Authority, Pair
 from tests.cli.conftest import Ended
@@ -195,6 +196,54 @@ def test_a_client_reads_its_files_anew(start: Start, authority: Authority, tmp_p
         ca.write_bytes(authority.cert.read_bytes())
         with gov.acquire("orders", wait=5):
             pass
+
+
+def test_own_files_that_cannot_be_shown_are_a_mistake(
+    start: Start, authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of whoever named them, before anybody is asked: gRPC would say nothing of them, or end the process."""
+    daemon = begin(start, tls(authority.certify("daemon", *HERE)))
+    one, other = authority.certify("one", "one.internal"), authority.certify("other", "other.internal")
+    empty = tmp_path / "empty"
+    empty.touch()
+    key_alone = "TLS: GOVERNOR_KEY is set, GOVERNOR_CERT is not"
+    wrong: list[tuple[dict[str, str], str]] = [
+        ({"GOVERNOR_KEY": str(one.key)}, key_alone),
+        ({"GOVERNOR_CERT": str(one.cert), "GOVERNOR_KEY": str(other.key)}, "they are no certificate and its key"),
+        ({"GOVERNOR_CERT": str(one.cert)}, "they are no certificate and its key"),
+        ({"GOVERNOR_CERT": str(one.cert), "GOVERNOR_KEY": str(tmp_path / "none")}, "none: No such file"),
+        ({"GOVERNOR_CA": str(empty)}, "empty: there are no certificates in it"),
+    ]
+    for environment, why in wrong:
+        named = {"GOVERNOR_CA": str(authority.cert)} | environment
+        done = ended("health", "--address", by_name(daemon), stdout=subprocess.PIPE, **named)
+        assert (done.returncode, done.stdout) == (2, ""), environment
+        assert why in done.stderr
+    monkeypatch.setenv("GOVERNOR_KEY", str(one.key))
+    with pytest.raises(UsageError, match=key_alone), Client(by_name(daemon), ca=authority.cert) as gov:
+        gov.acquire("orders", wait=0)
+
+
+def test_what_to_look_at_is_said_beside_what_grpc_says(start: Start, authority: Authority, tmp_path: Path) -> None:
+    """Plain where TLS is spoken, and the other way round; no certificate; one for others; one of nobody's."""
+    clients = Authority(tmp_path, "clients")
+    stranger = Authority(tmp_path, "strangers").certify("stranger", "stranger.internal")
+    asks = begin(start, tls(authority.certify("daemon", *HERE), clients.cert))
+    bare = asks.addresses[1].removeprefix("tls://")
+    told = [
+        (command(by_name(asks), "health", ca=authority.cert).err, "want a certificate (GOVERNOR_CERT)"),
+        (command(by_name(asks), "health", ca=authority.cert, pair=stranger).err, "its own authority has certified?"),
+        (command(by_name(asks), "health", ca=clients.cert, pair=stranger).err, "nobody whom you trust (GOVERNOR_CA)"),
+        (command(bare, "health").err, f"does it speak TLS (tls://{bare})"),
+        (command(f"tls://{asks.http}", "health", ca=authority.cert).err, "what listens there does not speak TLS"),
+    ]
+    asks.end()
+    other = begin(start, tls(authority.certify("elsewhere", "elsewhere.internal")))
+    told.append((command(by_name(other), "health", ca=authority.cert).err, "its certificate is for other names"))
+
+    for said, meant in told:
+        assert said.startswith("governor: no answer from the daemon at "), said
+        assert meant in said
 
 
 def test_half_a_handshake_harms_nobody(start: Start, authority: Authority) -> None:

@@ -97,7 +97,7 @@ async def test_a_port_is_no_place_for_operators(folder: Path) -> None:
 
 
 async def test_addresses_of_its_own_serve_nothing_else(folder: Path) -> None:
-    """Neither at the port nor at the socket of everybody else; a port is as it was bound."""
+    """But the list of resources; and it is neither at the port nor at the socket of everybody else."""
     own = Where((UnixAddress(folder / "admin.sock", mode=0o600), TcpAddress("127.0.0.1", 0)))
     async with operated(folder, where=own) as made:
         socket_, port = made.world.server.admin
@@ -109,7 +109,9 @@ async def test_addresses_of_its_own_serve_nothing_else(folder: Path) -> None:
                 info = await AdminStub(channel).GetInfo(pb.GetInfoRequest())
                 assert list(info.admin_addresses) == [str(socket_), str(port)]
                 assert list(info.addresses) == [str(address) for address in made.world.server.addresses]
-                asked = GovernorStub(channel).ListResources(governor_pb2.ListResourcesRequest())
+                governor = GovernorStub(channel)
+                assert (await governor.ListResources(governor_pb2.ListResourcesRequest())).resources
+                asked = governor.Acquire(governor_pb2.AcquireRequest())
                 assert await status_of(asked) is grpc.StatusCode.UNIMPLEMENTED
         for place in made.world.server.addresses:
             async with aio.insecure_channel(str(place)) as channel:
@@ -146,7 +148,10 @@ async def test_it_is_listed_where_it_is(folder: Path) -> None:
         assert ADMIN in listed
         assert GOVERNOR not in listed
         made.world.server.set_serving(False)
-        assert await _health(apart, ADMIN) == await _health(apart, "") == "SERVING"
+        assert await _health(apart, ADMIN) == "SERVING"
+        assert await _health(apart, "") == "NOT_SERVING", "as at the addresses of everybody else"
+        made.world.server.set_serving(True)
+        assert await _health(apart, "") == "SERVING"
         assert await _health(apart, GOVERNOR) == "NOT_FOUND"
 
 

@@ -1,5 +1,6 @@
 """The state file: what is written is read, whole or not at all, and nothing that cannot be read is replaced."""
 
+import contextlib
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -282,7 +283,7 @@ class TestOtherFiles:
             store.write(Batch(stamp=2))
 
         path.touch()
-        with pytest.raises(StoreError, match=rf"cannot be written \({name} is another file now\)"):
+        with pytest.raises(StoreError, match=rf"cannot be written \({name} is another file now"):
             store.write(Batch(leases=[lease_row(lease(2), graced=False)], stamp=2))
 
         path.with_suffix(".away").replace(path)
@@ -297,8 +298,28 @@ class TestOtherFiles:
         copy.write_bytes(store.path.read_bytes())
         copy.replace(store.path)
 
-        with pytest.raises(StoreError, match=r"cannot be opened \(state.db is another file now\)"):
+        with pytest.raises(StoreError, match=r"cannot be opened \(state.db is another file now"):
             store.reopen()
+
+    def test_what_is_gone_keeps_its_inode(self, store: Store) -> None:
+        """Else a copy could get it, and be taken for the file itself, when the connections have been closed for it."""
+        store.path.unlink()
+        with pytest.raises(StoreError, match="is gone"):
+            store.reopen()
+
+        assert _is_open(store.path)
+        store.close()
+        store.close()
+        assert not _is_open(store.path)
+
+    def test_a_start_that_fails_keeps_nothing_open(self, tmp_path: Path) -> None:
+        """Of a file that it knew already."""
+        Store(tmp_path).close()
+        (tmp_path / f"{NAME}-wal").mkdir()
+
+        with pytest.raises(StoreError):
+            Store(tmp_path)
+        assert not _is_open(tmp_path / NAME)
 
     def test_of_what_a_kill_left_half_made_nothing_is_used(self, tmp_path: Path) -> None:
         """The file appears whole."""
@@ -308,3 +329,12 @@ class TestOtherFiles:
             assert store.load().leases == []
         assert not (tmp_path / "state.new").exists()
         assert (tmp_path / NAME).stat().st_mode & 0o777 == 0o600
+
+
+def _is_open(path: Path) -> bool:
+    """Whether any descriptor of this process leads to it, also when it has no name any more."""
+    found = []
+    for each in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            found.append(str(each.readlink()).removesuffix(" (deleted)"))
+    return str(path) in found

@@ -14,8 +14,6 @@ from governor.cli.connection import connect
 from governor.cli.exits import CommandError
 from governor.cli.live.painting import Seen
 from governor.cli.looking import look
-from governor.v1.governor_pb2 import ListResourcesRequest
-from governor.v1.governor_pb2_grpc import GovernorStub
 from governor.wording import SECOND
 
 if TYPE_CHECKING:
@@ -104,9 +102,7 @@ class Feed:
     def _ask(self) -> "ListResourcesResponse":
         if self._admin is None:
             self._admin = Admin(self._ends.enter_context(connect(self._where)), self._ends)
-        daemon = self._admin.daemon
-        stub = GovernorStub(daemon.channel)
-        answer = daemon.ask(stub.ListResources, ListResourcesRequest(), seconds=_ANSWER_SECONDS)
+        answer = self._admin.resources(seconds=_ANSWER_SECONDS)
         self._answered_at = time.monotonic()
         return answer
 
