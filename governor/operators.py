@@ -116,7 +116,7 @@ async def show(
     if certificates is not None:
         # Sessions last, so nobody may shake hands for days while a certificate ends or is changed.
         pages.scraped = certificates.soon
-    door = Door(guard.refusal_of_look) if at.clients else None
+    door = Door(guard.reader) if at.clients else None
     server = await serve(
         at.address,
         pages,

@@ -9,6 +9,7 @@ resource nobody has written down, so all are looked at, some in each turn of the
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from governor.access import ALL, Client
 from governor.core.types import SECOND, LeaseId, Nanos, TicketId
 from governor.http import shown
 from governor.http.shown import Json, encode
@@ -28,17 +29,21 @@ class Details:
 
     def __init__(self, sight: Sight) -> None:
         self._sight = sight
-        self._made: dict[str, tuple[Nanos, bytes]] = {}
+        # Those for whoever reads all, and for each who does not by what he reads.
+        self._made: dict[tuple[str, tuple[str, ...]], tuple[Nanos, bytes]] = {}
 
-    def of(self, resource: str) -> bytes | Iterator[bytes] | None:
-        """JSON, not older than a second, or made as it is sent; None when there is no such resource."""
-        made = self._made.get(resource)
+    def of(self, resource: str, reader: Client | None = None) -> bytes | Iterator[bytes] | None:
+        """JSON, not older than a second, or made as it is sent; None when there is no such resource.
+
+        What is not of the ``reader``'s resources has no name in it; None reads all.
+        """
+        made = self._made.get((resource, _seen_by(reader)))
         if made is not None and self._sight.clock.now() < made[0] + _MADE_EVERY:
             return made[1]
         # One that is removed is there while it is lent.
-        return None if self._sight.driver.resource(resource) is None else self._make(resource)
+        return None if self._sight.driver.resource(resource) is None else self._make(resource, reader)
 
-    def _make(self, resource: str) -> Iterator[bytes]:
+    def _make(self, resource: str, reader: Client | None) -> Iterator[bytes]:
         """What is shown; before it some space for each turn of the event loop in which it was looked for."""
         driver, found = self._sight.driver, list[LeaseId]()
         known = driver.resource(resource)
@@ -53,14 +58,15 @@ class Details:
         made = encode(
             {
                 "leases": list(self._leases(resource, found[:LISTED])),
-                "waiters": list(self._waiters(resource, driver.waiting(resource, LISTED))),
+                "waiters": list(self._waiters(resource, driver.waiting(resource, LISTED), reader)),
                 "members": [shown.member(member) for member in members[:LISTED]],
                 "members_in_all": len(members),
                 "windows": [shown.window(window) for window in driver.windows(resource)],
             }
         )
-        self._made.pop(resource, None)
-        self._made[resource] = (self._sight.clock.now(), made)
+        key = (resource, _seen_by(reader))
+        self._made.pop(key, None)
+        self._made[key] = (self._sight.clock.now(), made)
         if len(self._made) > _KEPT:
             del self._made[next(iter(self._made))]
         yield made
@@ -72,10 +78,17 @@ class Details:
             if lease is not None:
                 yield shown.lease(lease, resource, None if sessions is None else sessions.owners.get(lease_id))
 
-    def _waiters(self, resource: str, tickets: Iterable[TicketId]) -> Iterator[Json]:
+    def _waiters(self, resource: str, tickets: Iterable[TicketId], reader: Client | None) -> Iterator[Json]:
         sessions = self._sight.sessions()
         for ticket in tickets:
             waiter = self._sight.driver.waiter(ticket)
             if waiter is not None:
                 asker = None if sessions is None else sessions.of_request(waiter.client, waiter.request_id)
-                yield shown.waiter(waiter, resource, asker)
+                others = [claim.resource for claim in waiter.claims if claim.resource != resource]
+                if reader is not None:
+                    others = list(filter(reader.covers, others))
+                yield shown.waiter(waiter, resource, others, asker)
+
+
+def _seen_by(reader: Client | None) -> tuple[str, ...]:
+    return (ALL,) if reader is None or ALL in reader.resources else reader.resources

@@ -12,12 +12,13 @@ from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Final
 
+from governor.access import Client
 from governor.core.types import SECOND, Denial, Reason
 from governor.http.reply import Reply, say
 
-# Why whoever said that, over a connection whose certificate has these names, may not read of this resource, or if that
-# is None of the daemon as a whole.
-Refusal = Callable[[Sequence[str], tuple[str, ...], str | None], Denial | None]
+# Who said that, over a connection whose certificate has these names, if he may read of this resource, or if that is
+# None of the daemon as a whole; else why not.
+Known = Callable[[Sequence[str], tuple[str, ...], str | None], Client | Denial]
 
 OPEN: Final = frozenset({"/-/healthy", "/-/ready"})
 RESOURCES: Final = "/-/resources/"
@@ -32,16 +33,16 @@ _UNKNOWN: Final = (
 class Door:
     """Asked before anything else is looked at."""
 
-    def __init__(self, refusal: Refusal) -> None:
-        self._refusal = refusal
+    def __init__(self, known: Known) -> None:
+        self._known = known
 
-    def reply(self, path: str, said: Sequence[str], sans: tuple[str, ...]) -> Reply | None:
-        """What whoever may not read this is told; None lets him through. ``said``: each Authorization of his."""
+    def reader(self, path: str, said: Sequence[str], sans: tuple[str, ...]) -> Client | Reply | None:
+        """Who reads this, or what he is told who may not; None is anybody. ``said``: each Authorization of his."""
         if path in OPEN:
             return None
         resource = path.removeprefix(RESOURCES) if path.startswith(RESOURCES) else None
-        denial = self._refusal([_as_bearer(each) for each in said], sans, resource)
-        return None if denial is None else _told(denial)
+        known = self._known([_as_bearer(each) for each in said], sans, resource)
+        return _told(known) if isinstance(known, Denial) else known
 
 
 def sans(certificate: object) -> tuple[str, ...]:

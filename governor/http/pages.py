@@ -9,6 +9,7 @@ from http import HTTPStatus
 from typing import Final
 from weakref import WeakSet
 
+from governor.access import Client
 from governor.http.details import Details
 from governor.http.document import PAGE, PAGE_HEADERS
 from governor.http.door import RESOURCES
@@ -57,13 +58,16 @@ class Pages:
             "/-/events": lambda _accept: self._events(),
         }
 
-    def answer(self, method: str, path: str, headers: Mapping[str, str]) -> Reply:
-        """The answer to one request; of one to a HEAD, only the head is meant to be sent."""
+    def answer(self, method: str, path: str, headers: Mapping[str, str], reader: Client | None = None) -> Reply:
+        """The answer to one request; of one to a HEAD, only the head is meant to be sent.
+
+        ``reader``: who is told no name of a resource that is not his; None is told all.
+        """
         page = self._by_path.get(path)
         if page is None:
             if not path.startswith(RESOURCES):
                 return say(HTTPStatus.NOT_FOUND, "nothing is here; / lists what there is\n")
-            page = lambda _accept: self._detail(path.removeprefix(RESOURCES))  # noqa: E731
+            page = lambda _accept: self._detail(path.removeprefix(RESOURCES), reader)  # noqa: E731
         if method not in {"GET", "HEAD"}:
             return say(HTTPStatus.METHOD_NOT_ALLOWED, "this can only be read: GET or HEAD\n", Allow="GET, HEAD")
         if headers.get("Sec-Fetch-Site", "") in {"cross-site", "same-site"} and path.startswith("/-/"):
@@ -77,8 +81,8 @@ class Pages:
             return say(HTTPStatus.SERVICE_UNAVAILABLE, "too many watch; try again soon\n", **{"Retry-After": again})
         return Reply(HTTPStatus.OK, self._live.view(), "text/event-stream; charset=utf-8", {"X-Accel-Buffering": "no"})
 
-    def _detail(self, resource: str) -> Reply:
-        told = self._details.of(resource)
+    def _detail(self, resource: str, reader: Client | None) -> Reply:
+        told = self._details.of(resource, reader)
         if told is None:
             return say(HTTPStatus.NOT_FOUND, "there is no such resource\n")
         return Reply(HTTPStatus.OK, told, "application/json")

@@ -20,6 +20,7 @@ from typing import Final
 
 from aiohttp import web
 
+from governor.access import Client
 from governor.address import TcpAddress
 from governor.certificates import Certificates
 from governor.http.door import Door, sans
@@ -29,7 +30,6 @@ from governor.http.names import all_local
 from governor.http.pages import Pages
 from governor.http.reply import TEXT, Reply, Stream
 from governor.lock import BindError
-from governor.wording import printable
 
 _log: Final = logging.getLogger(__name__)
 
@@ -162,11 +162,10 @@ class _Connection(web.RequestHandler):
             raise exc  # the client has left, and with it whoever might want to know
         if status == HTTPStatus.BAD_REQUEST:
             # Anybody can send garbage to a port; it must not fill the log.
-            _log.debug("http: a request that cannot be read: %s", printable(str(exc)))
+            _log.debug("http: a request that cannot be read: %s", exc)
             text = "this is no HTTP request that can be read\n"
         else:
-            asked = printable(f"{request.method} {request.path}")
-            _log.error("http: %s could not be answered", asked, exc_info=exc)
+            _log.error("http: %s %s could not be answered", request.method, request.path, exc_info=exc)
             text = "governor could not make this page\n"
         if request.writer.output_size > 0:
             raise ConnectionResetError("the answer has begun and cannot be finished") from exc
@@ -321,7 +320,9 @@ class _Connections(web.Server):
         if self._only_local and not all_local(request.headers.getall("Host", ())):
             reply = Reply(HTTPStatus.FORBIDDEN, _STRANGER)
         else:
-            reply = self._kept_out(request) or self._pages.answer(request.method, request.path, request.headers)
+            known = self._reader(request)
+            answer = self._pages.answer
+            reply = known if isinstance(known, Reply) else answer(request.method, request.path, request.headers, known)
         response = web.StreamResponse(
             status=reply.status, headers={**HEADERS, "Content-Type": reply.content_type, **reply.headers}
         )
@@ -337,11 +338,11 @@ class _Connections(web.Server):
             raise ConnectionResetError("the client did not read its answer in time") from None
         return response
 
-    def _kept_out(self, request: web.BaseRequest) -> Reply | None:
+    def _reader(self, request: web.BaseRequest) -> Client | Reply | None:
         if self._door is None:
             return None
         shown = None if request.transport is None else request.transport.get_extra_info("peercert")
-        return self._door.reply(request.path, request.headers.getall("Authorization", ()), sans(shown))
+        return self._door.reader(request.path, request.headers.getall("Authorization", ()), sans(shown))
 
     async def _send(
         self, request: web.BaseRequest, response: web.StreamResponse, body: bytes | Iterator[bytes]

@@ -92,12 +92,12 @@ def lease(of: LeaseView, resource: str, holder: Belongings | None) -> Shown:
     }
 
 
-def waiter(of: WaiterView, resource: str, asker: Session | None) -> Shown:
-    """Who waits for one resource, and what for besides."""
+def waiter(of: WaiterView, resource: str, others: Sequence[str], asker: Session | None) -> Shown:
+    """Who waits for one resource, and for which ``others`` besides."""
     return {
         **_process(of.client, asker),
         "permits": sum(claim.permits for claim in of.claims if claim.resource == resource),
-        "others": [claim.resource for claim in of.claims if claim.resource != resource],
+        "others": others,
         "since": _instant(of.since),
         "until": _instant(of.until),
     }

@@ -12,6 +12,7 @@ from typing import Final
 import grpc
 from grpc import aio
 
+from governor.access import Client
 from governor.rpc import status, translate
 from governor.rpc.reading import Reading
 
@@ -23,6 +24,10 @@ Answer = bytes | status.Refusal
 Method = Callable[[bytes, Context], Answer | Awaitable[Answer]]
 # Any number of messages; a refusal is the last.
 Telling = Callable[[bytes, Context], AsyncGenerator[Answer, None]]
+# The same for whoever may not see everything, and for None, who may.
+Told = Callable[[bytes, Context, Client | None], AsyncGenerator[Answer, None]]
+# Why one that is under way must not go on, if so.
+Again = Callable[[], status.Refusal | None]
 
 # How long a client may take to read one message of a stream. One that is frozen is not noticed otherwise if its unix
 # socket is full: no ping gets through either.
@@ -66,13 +71,34 @@ class Tellings:
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
+        # Those that end with the daemon; and of those that are asked again, how.
         self._tasks: set[asyncio.Task[object]] = set()
+        self._again: dict[asyncio.Task[object], Again] = {}
+        # Why each that has been cut off was.
+        self._ends: dict[asyncio.Task[object], status.Refusal] = {}
         self._stopping = False
 
     def stop(self) -> None:
         """End all of them, and any that come yet."""
         self._stopping = True
         for task in self._tasks:
+            self._end(task, status.STOPPING)
+
+    def ask_again(self) -> None:
+        """Who may be told what has changed: whoever may not go on is told so."""
+        for task, again in list(self._again.items()):
+            if (refusal := again()) is not None:
+                self._end(task, refusal)
+
+    def of_this_call(self, again: Again) -> None:
+        """The call that is being answered is asked again by this."""
+        task = asyncio.current_task()
+        assert task is not None, "a call is answered outside of any task"
+        self._again[task] = again
+
+    def _end(self, task: asyncio.Task[object], refusal: status.Refusal) -> None:
+        if task not in self._ends:
+            self._ends[task] = refusal
             task.cancel()
 
     def handler(self, name: str, method: Telling, *, cut: bool = True) -> "grpc.RpcMethodHandler[bytes, bytes]":
@@ -108,9 +134,10 @@ class Tellings:
                     async with asyncio.timeout(WRITE_SECONDS):
                         await context.write(message)
         except asyncio.CancelledError:
-            if not (cut and self._stopping) or task.uncancel():
+            end = self._ends.get(task)
+            if end is None or task.uncancel():
                 raise  # the client is gone, or gRPC cuts the call off: there is nobody to tell
-            return status.STOPPING
+            return end
         except TimeoutError:
             return status.UNREAD
         except aio.BaseError:
@@ -120,4 +147,6 @@ class Tellings:
             return status.FAULT
         finally:
             self._tasks.discard(task)
+            self._again.pop(task, None)
+            self._ends.pop(task, None)
         return None

@@ -134,18 +134,23 @@ class Guard:
 
     # --- whether --------------------------------------------------------------------------------------------
 
-    def refusal(self, caller: Caller, verb: Verb, resources: Iterable[str] = ()) -> Denial | None:
-        """Why he may not do that to these, or not so often. It is one more time, whatever comes of it."""
-        denial = self._allowances.too_fast(caller.client) or caller.client.refusal(verb, resources)
+    def refusal(
+        self, caller: Caller, verb: Verb, resources: Iterable[str] = (), *, asked: bool = True
+    ) -> Denial | None:
+        """Why he may not do that to these, or not so often. If he ``asked`` it is once more, whatever comes of it."""
+        denial = self._too_fast(caller, asked) or caller.client.refusal(verb, resources)
         return None if denial is None else self.counted(denial)
 
-    def refusal_of_all(self, caller: Caller, verb: Verb) -> Denial | None:
-        """Why he may not do that to the daemon as a whole, or not so often. It is one more time, as above."""
-        denial = self._allowances.too_fast(caller.client) or caller.client.refusal_of_all(verb)
+    def refusal_of_all(self, caller: Caller, verb: Verb, *, asked: bool = True) -> Denial | None:
+        """Why he may not do that to the daemon as a whole, or not so often; as above."""
+        denial = self._too_fast(caller, asked) or caller.client.refusal_of_all(verb)
         return None if denial is None else self.counted(denial)
 
-    def refusal_of_look(self, said: Sequence[str], sans: tuple[str, ...], resource: str | None) -> Denial | None:
-        """Why whoever says that may not read of this resource, or of the daemon as a whole, over HTTP.
+    def _too_fast(self, caller: Caller, asked: bool) -> Denial | None:  # noqa: FBT001
+        return self._allowances.too_fast(caller.client) if asked else None
+
+    def reader(self, said: Sequence[str], sans: tuple[str, ...], resource: str | None) -> Client | Denial:
+        """Who says that, if he may read of this resource, or of the daemon as a whole, over HTTP.
 
         Whoever is to be asked there is nobody where there are no clients: a reload that takes them away opens nothing.
         """
@@ -155,8 +160,10 @@ class Guard:
         if caller is None:
             return self.counted(UNKNOWN_CALLER)
         if resource is None:
-            return self.refusal_of_all(caller, Verb.READ)
-        return self.refusal(caller, Verb.READ, (resource,))
+            denial = self.refusal_of_all(caller, Verb.READ)
+        else:
+            denial = self.refusal(caller, Verb.READ, (resource,))
+        return caller.client if denial is None else denial
 
     def refusal_of_ask(
         self, caller: Caller, claims: Sequence[Claim], lease: Nanos | None, request_id: str

@@ -8,12 +8,14 @@ and whoever asks for anything meanwhile waits for no more than one of them.
 """
 
 from collections.abc import AsyncGenerator, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from google.protobuf.message import DecodeError
 from google.protobuf.timestamp_pb2 import Timestamp
 from grpc import aio
 
+from governor.access import Client
 from governor.chronicle import Chronicle, Entry, Wanted, What
 from governor.core.types import SECOND, Denial, Reason
 from governor.driver import Driver
@@ -41,9 +43,12 @@ class Watch:
         self._driver = driver
 
     async def watch(
-        self, raw: bytes, _context: aio.ServicerContext[bytes, bytes]
+        self, raw: bytes, _context: aio.ServicerContext[bytes, bytes], watcher: Client | None = None
     ) -> AsyncGenerator[bytes | status.Refusal, None]:
-        """All messages of one call, until the daemon ends or whoever iterates does; a refusal is the only one."""
+        """All messages of one call, until the daemon ends or whoever iterates does; a refusal is the only one.
+
+        ``watcher``: who is told no name of a resource that is not his; None is told all.
+        """
         wanted = self._wanted(raw)
         if isinstance(wanted, Denial):
             yield status.refusal(wanted)
@@ -54,7 +59,7 @@ class Watch:
         reader = self._chronicle.read(wanted)
         try:
             while (entries := await reader.read()) is not None:
-                for message in messages(entries):
+                for message in messages(entries if watcher is None else [_of(watcher, each) for each in entries]):
                     yield message
         finally:
             self._chronicle.forget(reader)
@@ -90,6 +95,15 @@ def _whats(words: Sequence[str]) -> frozenset[str]:
         if word not in known:
             raise Malformed(f"what[{index}]", f"one of {', '.join(known)}")
     return frozenset(words)
+
+
+def _of(watcher: Client, entry: Entry) -> Entry:
+    """As much of it as is about his resources."""
+    if all(map(watcher.covers, entry.resources)):
+        return entry
+    own = tuple(filter(watcher.covers, entry.resources))
+    # In words it may be about any of them.
+    return replace(entry, resources=own, claims=tuple(each for each in entry.claims if each.resource in own), detail="")
 
 
 def messages(entries: Sequence[Entry]) -> Iterator[bytes]:

@@ -59,7 +59,7 @@ class Kept:
     def __init__(self, daemon: Daemon) -> None:
         self.refused: list[Reason] = []
         self.guard = Guard(daemon.scene.driver, CLIENTS, self.refused.append)
-        self.door = Door(self.guard.refusal_of_look)
+        self.door = Door(self.guard.reader)
         self.url = ""
 
     @asynccontextmanager
@@ -217,6 +217,20 @@ async def test_who_reads_is_asked_again_when_clients_change(daemon: Daemon, kept
 def test_names_of_hosts_and_uris_are_names(certificate: object, names: tuple[str, ...]) -> None:
     """An address or a mailbox is no name of a program, as over gRPC."""
     assert sans(certificate) == names
+
+
+async def test_who_reads_one_resource_sees_no_name_of_others(daemon: Daemon, kept: Kept) -> None:
+    """Also not of those that somebody waits for besides, nor because somebody who may has just read the same."""
+    daemon.scene.declare(semaphore("sem", 4), semaphore("secret", 4))
+    daemon.scene.take("sem", permits=4)
+    daemon.scene.wait("sem", "secret")
+    async with kept.serving(daemon), ClientSession(kept.url) as session:
+        seen: dict[str, list[list[str]]] = {}
+        for name in ("reader", "narrow", "reader", "narrow"):
+            async with session.get("/-/resources/sem", headers=bearer(name)) as answer:
+                seen.setdefault(name, []).append((await answer.json())["waiters"][0]["others"])
+
+    assert seen == {"reader": [["secret"]] * 2, "narrow": [[]] * 2}
 
 
 # --- odd requests -----------------------------------------------------------------------------------------------

@@ -107,7 +107,7 @@ class Peer:
         await until(lambda: session.voice is None)
 
 
-async def ended(stream: "aio.StreamStreamCall[Any, Any]") -> aio.AioRpcError | None:
+async def ended(stream: "aio.StreamStreamCall[Any, Any] | aio.UnaryStreamCall[Any, Any]") -> aio.AioRpcError | None:
     """How a stream ends, whatever comes before; None is well."""
     async with asyncio.timeout(60):
         try:

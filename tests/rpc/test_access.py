@@ -406,6 +406,84 @@ async def test_a_session_that_may_do_less_comes_again(folder: Path) -> None:
         assert (await more.do(acquires=[want(1, "open")])).grants
 
 
+async def test_what_an_operator_is_told_ends_when_he_may_not_know_it(folder: Path) -> None:
+    """His token is gone, his verb, or some of his resources; whoever may see as much as before goes on."""
+    changes = {
+        UNKNOWN: (),
+        DENIED: (Client("boss", BOSS.tokens),),
+        grpc.StatusCode.UNAVAILABLE: (Client("boss", BOSS.tokens, frozenset(Verb), ("sem", "open")),),
+    }
+    for code, after in changes.items():
+        (folder / code.name).mkdir()
+        async with operated(folder / code.name, *RESOURCES, clients=(A, BOSS)) as operators:
+            watching = operators.admin.Watch(admin_pb2.WatchRequest(resources=["sem"]), metadata=known("boss"))
+            event = await watching.read()
+            assert isinstance(event, admin_pb2.WatchResponse)
+            operators.world.guard.declare((BOSS,))
+            operators.world.guard.declare((Client("boss", (b"x" * 32, *BOSS.tokens), BOSS.verbs),))
+            granted = await operators.world.stub.Acquire(ask("sem"), metadata=known("boss"))
+            heard = await watching.read()
+            assert isinstance(heard, admin_pb2.WatchResponse)
+            assert [each.lease_id for each in heard.events] == [granted.lease.id]
+            operators.world.guard.declare(after)
+            error = await ended(watching)
+            assert error is not None
+            assert error.code() is code
+
+
+async def test_a_long_list_ends_when_its_reader_may_not_know_it(folder: Path) -> None:
+    """It is read slowly, and what it would tell then is not for him any more."""
+    async with operated(folder, *RESOURCES, clients=(A, BOSS)) as operators:
+        for start in range(0, 20_000, 4000):
+            await Peer.begin(
+                operators.world,
+                acquires=[],
+                alike=[
+                    pb.SessionAcquires(
+                        ops=list(range(1, 4001)),
+                        ask=pb.SessionAcquire(
+                            claims=[pb.Claim(resource="open", permits=1)], labels={"l": f"{start}" + "x" * 200}
+                        ),
+                    )
+                ],
+                by="token of a",
+            )
+        listing = operators.admin.ListLeases(admin_pb2.ListLeasesRequest(), metadata=known("boss"))
+        assert isinstance(await listing.read(), admin_pb2.ListLeasesResponse)
+        operators.world.guard.declare((A,))
+        error = await ended(listing)
+        assert error is not None
+        assert error.code() is UNKNOWN
+
+
+async def test_an_operator_of_some_resources_sees_no_name_of_others(folder: Path) -> None:
+    """Not in what is held, nor in what is waited for, nor in what happens, of what is his own and others' together."""
+    some = Client("some", (digest_of(b"token of some"),), frozenset({Verb.ADMIN}), ("sem",))
+    both = pb.AcquireRequest(claims=[pb.Claim(resource=name, permits=2) for name in ("sem", "open")])
+    async with operated(folder, *RESOURCES, clients=(A, some, BOSS)) as operators:
+        world, admin, by = operators.world, operators.admin, known("some")
+        watching = admin.Watch(admin_pb2.WatchRequest(resources=["sem"]), metadata=by)
+        told: list[object] = [await watching.read()]
+        first = await world.stub.Acquire(both, metadata=known("a"))
+        second = asyncio.ensure_future(status_of(world.stub.Acquire(both, metadata=known("a"))))
+        await world.until_waiting(1)
+        await admin.PauseResource(admin_pb2.PauseResourceRequest(resource="open"), metadata=known("boss"))
+        told += [page async for page in admin.ListLeases(admin_pb2.ListLeasesRequest(resource="sem"), metadata=by)]
+        told += [page async for page in admin.ListWaiters(admin_pb2.ListWaitersRequest(resource="sem"), metadata=by)]
+        await admin.ResumeResource(admin_pb2.ResumeResourceRequest(resource="open"), metadata=known("boss"))
+        await world.stub.Release(pb.ReleaseRequest(lease_ids=[first.lease.id]), metadata=known("a"))
+        assert await second is grpc.StatusCode.OK
+        whats: list[str] = []
+        while "released" not in whats:
+            told.append(heard := await watching.read())
+            assert isinstance(heard, admin_pb2.WatchResponse)
+            whats += [each.what for each in heard.events]
+
+    assert {"queued", "granted"} <= set(whats)
+    assert str(told).count('"sem"') >= 5
+    assert '"open"' not in str(told)
+
+
 async def test_whoever_waits_in_a_call_is_looked_at_again_when_it_is_his_turn(folder: Path) -> None:
     """What he was allowed when he asked may be so no more; then the permit goes on to the next."""
     async with world(folder, *RESOURCES, clients=(A, B)) as governor:

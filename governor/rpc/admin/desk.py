@@ -10,7 +10,7 @@ from governor.config import Config, ConfigState, Reloaded
 from governor.core.types import Nanos
 from governor.entries import Act
 from governor.rpc.admin.where import Where
-from governor.rpc.calls import Telling
+from governor.rpc.calls import Told
 
 
 @dataclass(slots=True, frozen=True)
@@ -49,4 +49,4 @@ class Desk:
     read: Callable[[bytes, str], Config]
     running: Callable[[], tuple[Config, Config]]
     act: Act
-    watch: Telling
+    watch: Told

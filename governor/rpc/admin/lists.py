@@ -12,8 +12,10 @@ look in one turn of the loop as much as one does: many of them take longer, and 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Final, Generic, TypeVar
 
+from governor.access import Client
 from governor.clock import Clock
 from governor.core.snapshot import LeaseView
 from governor.core.types import Denial, LeaseId, Reason, TicketId
@@ -47,8 +49,10 @@ class Lists:
         # Whoever holds it may look: one list in each turn of the loop, however many there are.
         self._turn = asyncio.Lock()
 
-    async def leases(self, request: admin_pb2.ListLeasesRequest) -> AsyncGenerator[Answer, None]:
-        """By rising id."""
+    async def leases(
+        self, request: admin_pb2.ListLeasesRequest, reader: Client | None = None
+    ) -> AsyncGenerator[Answer, None]:
+        """By rising id. What is not of the ``reader``'s resources is left out of each; None reads all."""
         refused = self._filters(request.resource, request.client, request.session, request.limit)
         if refused is not None:
             yield refused
@@ -59,6 +63,8 @@ class Lists:
             view = self._driver.lease(lease)
             if view is None or (client and view.client != client) or (resource and not _covers(view, resource)):
                 return None
+            if reader is not None:
+                view = replace(view, grants=tuple(each for each in view.grants if reader.covers(each.resource)))
             return views.lease(view, self._sessions.owners.get(lease), self._clock.now())
 
         with self._one_more():
@@ -72,8 +78,10 @@ class Lists:
             async for page in pages.told():
                 yield admin_pb2.ListLeasesResponse(leases=page).SerializeToString()
 
-    async def waiters(self, request: admin_pb2.ListWaitersRequest) -> AsyncGenerator[Answer, None]:
-        """First in line first."""
+    async def waiters(
+        self, request: admin_pb2.ListWaitersRequest, reader: Client | None = None
+    ) -> AsyncGenerator[Answer, None]:
+        """First in line first; as above."""
         refused = self._filters(request.resource, request.client, request.session, request.limit)
         if refused is not None:
             yield refused
@@ -102,6 +110,9 @@ class Lists:
             paused, expected = self._driver.paused(view.claims), None
             if not paused:
                 expected = self._sessions.expected(view.claims, before, at_least, waited=now - view.since, now=now)
+            if reader is not None:
+                view = replace(view, claims=tuple(each for each in view.claims if reader.covers(each.resource)))
+                paused = tuple(filter(reader.covers, paused))
             return views.waiter(place, view, owner, expected, paused, now)
 
         with self._one_more():
@@ -109,8 +120,10 @@ class Lists:
             async for page in pages.told():
                 yield admin_pb2.ListWaitersResponse(waiters=page).SerializeToString()
 
-    async def sessions(self, request: admin_pb2.ListSessionsRequest) -> AsyncGenerator[Answer, None]:
-        """In the order in which they began."""
+    async def sessions(
+        self, request: admin_pb2.ListSessionsRequest, _reader: Client | None = None
+    ) -> AsyncGenerator[Answer, None]:
+        """In the order in which they began; only for who reads all."""
         refused = self._filters("", request.client, "", 0)
         if refused is not None:
             yield refused

@@ -80,18 +80,24 @@ _SEEN: Final[Mapping[str, str]] = {
 }
 
 
-def refusal_of(method: str, raw: bytes, caller: Caller, guard: Guard) -> Denial | None:
-    """Why this caller may not call that; what cannot be read is refused as about the whole daemon."""
+def refusal_of(method: str, raw: bytes, caller: Caller, guard: Guard, *, asked: bool = True) -> Denial | None:
+    """Why this caller may not call that; what cannot be read is refused as about the whole daemon.
+
+    Not ``asked``: he does so by now, and may still go on with it.
+    """
     if method not in _RIGHTS:
         return guard.counted(Denial(Reason.PERMISSION_DENIED, expected=f"call {method}, which nobody has a right to"))
     verb, named = _RIGHTS[method]
     if named is None:
-        return guard.refusal(caller, verb)
+        return guard.refusal(caller, verb, asked=asked)
     try:
         resources = named(raw)
     except DecodeError:
         resources = ()
-    denial = guard.refusal(caller, verb, resources) if resources else guard.refusal_of_all(caller, verb)
+    if resources:
+        denial = guard.refusal(caller, verb, resources, asked=asked)
+    else:
+        denial = guard.refusal_of_all(caller, verb, asked=asked)
     if method not in _SEEN or denial is None or denial.reason is not Reason.PERMISSION_DENIED:
         return denial
     lacks = ": that needs the verb admin"

@@ -8,9 +8,11 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
+import grpc
 from google.protobuf.message import DecodeError, Message
 
 from governor import __version__
+from governor.access import Client
 from governor.clock import Clock
 from governor.core.types import Denial, Reason, Said, Standing
 from governor.driver import Driver
@@ -23,7 +25,7 @@ from governor.rpc.admin.planned import Planned
 from governor.rpc.admin.rights import refusal_of
 from governor.rpc.admin.where import Gate, anybody, elsewhere, unix_only
 from governor.rpc.arrivals import Methods, methods_of
-from governor.rpc.calls import Answer, Context, Method, Telling, Tellings, unary
+from governor.rpc.calls import Answer, Context, Method, Telling, Tellings, Told, unary
 from governor.rpc.fields import MAX_NAME_BYTES, MAX_TEXT_BYTES, Malformed, bounded
 from governor.rpc.guard import Guard
 from governor.rpc.reading import Reading
@@ -41,6 +43,10 @@ Request = TypeVar("Request", bound=Message)
 # A look is answered at once; an order when it is on record, and it is known who gives it.
 Look = Callable[[Request], Answer]
 Order = Callable[[Request, Said], Awaitable[Answer]]
+
+_LESS: Final = status.Refusal(
+    grpc.StatusCode.UNAVAILABLE, "governor.v1.Admin: its caller may see less than before; call again", ()
+)
 
 
 class AdminService:
@@ -63,6 +69,7 @@ class AdminService:
         self._planned = Planned(driver, desk)
         self._reading = Reading()
         self._tellings = Tellings(self._reading)
+        guard.changed.append(self._tellings.ask_again)
 
     def stop(self) -> None:
         """End every list; what is watched ends by itself."""
@@ -96,7 +103,7 @@ class AdminService:
             "Reload": _order(admin_pb2.ReloadRequest, self._reload),
             "Diff": self._planned.diff,
         }
-        tellings: dict[str, Telling] = {
+        tellings: dict[str, Told] = {
             "ListLeases": _list(admin_pb2.ListLeasesRequest, lists.leases),
             "ListWaiters": _list(admin_pb2.ListWaitersRequest, lists.waiters),
             "ListSessions": _list(admin_pb2.ListSessionsRequest, lists.sessions),
@@ -112,8 +119,9 @@ class AdminService:
 
     def _let_in(self, name: str, method: Method, gate: Gate) -> Method:
         async def call(raw: bytes, context: Context) -> Answer:
-            if (refusal := self._refusal(name, raw, context, gate)) is not None:
-                return refusal
+            admitted = self._admitted(name, raw, context, gate)
+            if isinstance(admitted, status.Refusal):
+                return admitted
             try:
                 made = method(raw, context)
                 return made if isinstance(made, (bytes, status.Refusal)) else await made
@@ -122,15 +130,29 @@ class AdminService:
 
         return call
 
-    def _let_in_to(self, name: str, telling: Telling, gate: Gate) -> Telling:
+    def _let_in_to(self, name: str, told: Told, gate: Gate) -> Telling:
         def tell(raw: bytes, context: Context) -> AsyncGenerator[Answer, None]:
-            refusal = self._refusal(name, raw, context, gate)
-            return telling(raw, context) if refusal is None else _only(refusal)
+            admitted = self._admitted(name, raw, context, gate)
+            if isinstance(admitted, status.Refusal):
+                return _only(admitted)
+
+            def again() -> status.Refusal | None:
+                now = self._admitted(name, raw, context, gate, asked=False)
+                if isinstance(now, status.Refusal):
+                    return now
+                # What is told from now on would be less: he may ask for that.
+                less = admitted is not None and now is not None and admitted.lost_any(now)
+                return _LESS if less else None
+
+            self._tellings.of_this_call(again)
+            return told(raw, context, admitted)
 
         return tell
 
-    def _refusal(self, name: str, raw: bytes, context: Context, gate: Gate) -> status.Refusal | None:
-        """Why this caller may not call that here."""
+    def _admitted(
+        self, name: str, raw: bytes, context: Context, gate: Gate, *, asked: bool = True
+    ) -> Client | status.Refusal | None:
+        """Who calls that here, or why he may not; None is somebody who may see everything."""
         peer = context.peer()
         if self._guard.policy is None:
             return None if gate(peer) else self._elsewhere()
@@ -139,8 +161,10 @@ class AdminService:
         if not gate(peer) and self._guard.says_nothing(context):
             return self._elsewhere()  # where whoever may open the socket needs to prove nothing
         caller = self._guard.caller(context)
-        denial = caller if isinstance(caller, Denial) else refusal_of(name, raw, caller, self._guard)
-        return None if denial is None else status.refusal(denial)
+        if isinstance(caller, Denial):
+            return status.refusal(caller)
+        denial = refusal_of(name, raw, caller, self._guard, asked=asked)
+        return caller.client if denial is None else status.refusal(denial)
 
     def _elsewhere(self) -> status.Refusal:
         return elsewhere(self.places, self.why_not, self._sessions.start)
@@ -240,10 +264,10 @@ def reason_of(order: Message) -> str:
     return str(reason)
 
 
-def _list(request: type[Request], told: Callable[[Request], AsyncGenerator[Answer, None]]) -> Telling:
-    def tell(raw: bytes, _context: Context) -> AsyncGenerator[Answer, None]:
+def _list(request: type[Request], told: Callable[[Request, Client | None], AsyncGenerator[Answer, None]]) -> Told:
+    def tell(raw: bytes, _context: Context, reader: Client | None) -> AsyncGenerator[Answer, None]:
         try:
-            return told(request.FromString(raw))
+            return told(request.FromString(raw), reader)
         except DecodeError:
             return _only(status.refusal(translate.undecodable(request)))
 
