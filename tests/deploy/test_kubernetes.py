@@ -1,5 +1,6 @@
 """Each overlay as it would be applied: by the schemas of Kubernetes, and whether its parts fit one another."""
 
+import re
 import shlex
 import shutil
 import subprocess
@@ -222,6 +223,43 @@ def test_what_goes_between_pods_is_encrypted(tmp_path: Path) -> None:
     assert spec["securityContext"]["fsGroup"] == spec["securityContext"]["runAsGroup"]
     readme = (KUBERNETES / "README.md").read_text(encoding="utf-8")
     assert f"kubectl create secret tls {secret['secretName']} -n governor" in readme
+
+
+@each_overlay
+def test_the_image_that_the_readme_makes_is_the_one_that_is_pulled(overlay: Path) -> None:
+    """An image without a tag would be another, which no registry has."""
+    readme = (KUBERNETES / "README.md").read_text(encoding="utf-8")
+    told = yaml.safe_load((overlay / "kustomization.yaml").read_text(encoding="utf-8"))
+    (image,) = told["images"]
+
+    for command in ("docker build -f deploy/Dockerfile -t", "docker push"):
+        assert re.findall(rf"\$ {command} registry\.example/governor:(\S+)", readme) == [image["newTag"]]
+    assert f"newTag: {image['newTag']}}}]" in readme
+
+
+def test_the_labels_and_namespaces_that_the_readme_names_are_those_of_the_policy() -> None:
+    """Whoever does as it says gets through, and so does Prometheus."""
+    readme = (KUBERNETES / "README.md").read_text(encoding="utf-8")
+    (policy,) = _of_kind(built(KUBERNETES / "overlays/shared"), "NetworkPolicy")
+    froms = [each for rule in policy["spec"]["ingress"] for each in rule["from"]]
+    (prometheus,) = (each["namespaceSelector"]["matchLabels"] for each in froms if "podSelector" not in each)
+    (programs,) = (each for each in froms if "podSelector" in each)
+    ((namespace, yes),) = programs["namespaceSelector"]["matchLabels"].items()
+    ((pod, _),) = programs["podSelector"]["matchLabels"].items()
+
+    assert f"from the namespace called `{prometheus['kubernetes.io/metadata.name']}` alone" in readme
+    assert f"kubectl label namespace shop {namespace}={yes} " in readme
+    assert f'pods `{pod}: "true"`' in readme
+
+
+def test_what_the_readme_takes_out_is_there() -> None:
+    """Where it says, in the words of the file."""
+    readme = (KUBERNETES / "README.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(- \S*monitoring)` out of \[`\S+`\]\((\S+)\)", readme)
+
+    assert len(named) == 2
+    for line, file in named:
+        assert f"  {line}\n" in (KUBERNETES / file).read_text(encoding="utf-8")
 
 
 def test_the_rules_are_those_of_the_folder_of_rules(program: Callable[[str], str], tmp_path: Path) -> None:

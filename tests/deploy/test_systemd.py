@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from governor.address import TcpAddress
 from governor.config import load
 from tests.deploy.unit import SYSTEMD, UNIT, one, settings
 
@@ -45,6 +46,29 @@ def test_systemd_has_nothing_to_say_of_the_unit(root: Path) -> None:
     verify = analyze(root, "verify", "--man=no")
 
     assert (verify.returncode, verify.stdout, verify.stderr) == (0, "", "")
+
+
+def test_what_the_readme_adds_for_other_machines_is_understood(root: Path) -> None:
+    """Of the unit by systemd, beside this machine itself; and of the config by governor."""
+    readme = (SYSTEMD / "README.md").read_text(encoding="utf-8")
+    (added,) = re.findall(r"```ini\n(.*?)```", readme, re.DOTALL)
+    (keys,) = re.findall(r"```yaml\n(.*?)```", readme, re.DOTALL)
+    dropped_in = root / "etc/systemd/system/governor.service.d/override.conf"
+    dropped_in.parent.mkdir()
+    dropped_in.write_text(added, encoding="utf-8")
+    config = root / "governor.yaml"
+    usual = (SYSTEMD / "governor.yaml").read_text(encoding="utf-8")
+    config.write_text(re.sub(r"^listen: .*\n", "", usual, flags=re.MULTILINE) + keys, encoding="utf-8")
+    verify = analyze(root, "verify", "--man=no")
+    read = load(config, {})
+
+    assert (verify.returncode, verify.stdout, verify.stderr) == (0, "", "")
+    assert re.fullmatch(r"\[Service\]\nIPAddressAllow=\S.*\n", added)
+    assert one("IPAddressAllow") == "localhost"
+    assert [address.tls for address in read.listen if isinstance(address, TcpAddress)] == [True]
+    assert read.tls is not None
+    for file in (read.tls.cert, read.tls.key):
+        assert f" {file}\n" in readme
 
 
 def test_a_unit_with_a_mistake_is_not_silent(root: Path) -> None:
