@@ -204,6 +204,7 @@ class AdminService:
             sessions=len(self._sessions.sessions),
             revoked=about.revoked,
             expired=about.expired,
+            tracing=about.tracing,
             last_lease_id=self._driver.last_id,
         )
         translate.fill_instant(made.started_at, about.started_at)
