@@ -25,8 +25,8 @@ def info(settings: Settings) -> None:
     "durability", "state_problem", "audit_problem", "config", "draining", "resources", "leases", "waiters", "sessions",
     "revoked", "expired", "last_lease_id", "tracing"}. config is as in `governor status`. revoked and expired count
     leases since the start; state_problem says why the state cannot be written, null if it can, and audit_problem why
-    nothing is granted on account of the audit file, null if it is no reason; tracing says where spans go and of how many asks,
-    null if nothing is traced; instants are RFC 3339 in UTC.
+    nothing is granted on account of the audit file, null if it is no reason; tracing says where spans go and of how
+    many asks, null if nothing is traced; instants are RFC 3339 in UTC.
     """
     from governor.cli import config
     from governor.cli.admin import reached
