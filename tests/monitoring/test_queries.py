@@ -202,11 +202,12 @@ def _until(condition: Callable[[], bool], what: str | Callable[[], str]) -> None
 
 def test_what_cannot_start_says_why(tmp_path: Path) -> None:
     """In the words of its own log, and nothing is left running."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        places = Places(tmp_path, _free_port(), f"127.0.0.1:{taken.getsockname()[1]}", _free_port())
-        together = Together(places)
-        with pytest.raises(TogetherError, match="address already in use"), together:
-            pass
+    (tmp_path / "state").write_text("where the folder of the state should be")
+    together = Together(Places(tmp_path, _free_port(), _free_port(), _free_port()))
+    with (
+        pytest.raises(TogetherError, match=r"the daemon has ended with 71; [\s\S]*state folder .*: cannot be made"),
+        together,
+    ):
+        pass
 
     assert together.running == {}
