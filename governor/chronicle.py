@@ -169,6 +169,7 @@ class Chronicle:
         """Somebody has done this to the daemon, and it changed something; told by whoever carried it out."""
         actor, reason = said.actor, said.reason
         entry = Entry(self._now(), what, tuple(resources), client, reason=reason, detail=detail, actor=actor)
+        entry.actor_client = said.client
         self._tell((entry,))
         for listener in self.act_listeners:
             listener(entry)
@@ -198,7 +199,7 @@ class Chronicle:
         if (said := driver.revoking) is not UNSAID:
             for entry in told:
                 if entry.what is What.REVOKED:  # whoever is granted what has come free is nobody's doing
-                    entry.actor, entry.reason = said.actor, said.reason
+                    entry.actor, entry.reason, entry.actor_client = said.actor, said.reason, said.client
         if told:
             self._tell(told)
 

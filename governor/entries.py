@@ -102,7 +102,8 @@ class Entry:
 
     ``claims``: of an ask, or the grants of a lease. ``lease`` is 0 where it is about none. ``remaining`` is until the
     deadline. ``asker``: of a grant, if it was asked for on a session. ``reason`` is of a refusal, or why somebody gave
-    an order, in his own words. ``detail`` and ``actor``: the rest in words, and who says he did it.
+    an order, in his own words. ``detail`` and ``actor``: the rest in words, and who says he did it; ``actor_client``:
+    as which client of the config he is known.
     """
 
     at: Nanos
@@ -119,6 +120,7 @@ class Entry:
     actor: str = ""
     missed: int = 0
     asker: Asker | None = None
+    actor_client: str = ""
 
 
 class Act(Protocol):

@@ -63,11 +63,13 @@ class Lines:
             return
         about = f" {', '.join(entry.resources)}" if entry.resources else ""
         detail = f": {printable(entry.detail)}" if entry.detail else ""
-        actor = f" (by {printable(entry.actor)})" if entry.actor else ""
+        by = [printable(entry.actor)] if entry.actor else []
+        by += [f"client {printable(entry.actor_client)}"] if entry.actor_client else []
+        actor = f" (by {', '.join(by)})" if by else ""
         actor = f" (from {printable(entry.client)})" if entry.client else actor
         reason = f"; reason: {printable(entry.reason)}" if entry.reason else ""
         fields = {"what": what.value, "resources": entry.resources, "detail": entry.detail, "actor": entry.actor}
-        fields |= {name: said for name, said in (("reason", entry.reason), ("client", entry.client)) if said}
+        fields |= {name: said for name, said in _also(entry) if said}
         _LOG.info("%s%s%s%s%s", what.replace("_", " "), about, detail, actor, reason, extra={"fields": fields})
 
     def close(self) -> None:
@@ -95,6 +97,10 @@ class Lines:
             printable(effect.client) or "a client without a name",
             extra={"fields": fields},
         )
+
+
+def _also(entry: Entry) -> tuple[tuple[str, str], ...]:
+    return ("reason", entry.reason), ("client", entry.client), ("actor_client", entry.actor_client)
 
 
 def _lent(grant: Grant) -> str:

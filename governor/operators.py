@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from governor import __version__
+from governor import __version__, tracing
 from governor.address import TcpAddress
 from governor.bounds import Bound
 from governor.certificates import Certificates, Shown
@@ -53,11 +53,12 @@ def desk(
     """The desk of one daemon, which starts now; ``http`` is where its pages are. ``audit_problem``: as in `About`."""
     config, started_at = reloader.started, unix_nanos()
     host, folder = socket.gethostname(), str(state.absolute())
+    traced = "" if config.tracing is None else tracing.told(config.tracing, os.environ)
 
     def about() -> About:
         revoked, expired = metrics.lost(EndReason.REVOKED), metrics.lost(EndReason.EXPIRED)
         state_problem, why = journal.broken, audit_problem() or ""
-        return About(host, started_at, http, folder, config.durability, state_problem, why, revoked, expired)
+        return About(host, started_at, http, folder, config.durability, state_problem, why, revoked, expired, traced)
 
     return Desk(
         where=where(config.admin, config.listen, state),

@@ -142,6 +142,12 @@ class TestActs:
         }
         assert rig.said() == ["overridden db: permits 12 for 10m (by alice\\n)"]
 
+    def test_who_is_known(self, rig: Rig) -> None:
+        """Whatever he calls himself; also if he says nothing."""
+        rig.chronicle.act(What.PAUSED, ["db"], said=Said("boss@vm", client="orders\n"))
+        rig.chronicle.act(What.RESUMED, ["db"], said=Said(client="orders"))
+        assert rig.said() == ["paused db (by boss@vm, client orders\\n)", "resumed db (by client orders)"]
+
     def test_why(self, rig: Rig) -> None:
         """In his words, which do nothing to a terminal."""
         rig.chronicle.act(What.PAUSED, ["db"], said=Said("alice", "a \x1b[31mmove"))

@@ -6,6 +6,7 @@ Each writes its log into the folder, where the config and all state are as well,
 
 import os
 import shutil
+import socket
 import ssl
 import subprocess
 import sys
@@ -113,6 +114,7 @@ class Together:
     # --- each of them ---------------------------------------------------------------------------------------
 
     def _start_all(self) -> None:
+        self._look_at_ports()
         folder = self.places.folder
         folder.mkdir(parents=True, exist_ok=True)
         sample = (HERE / "sample.yaml").read_text(encoding="utf-8")
@@ -126,6 +128,20 @@ class Together:
             config += _VEILED.format(ca=self.places.veil.ca)
         (folder / "prometheus.yaml").write_text(config, encoding="utf-8")
         self.start_prometheus("prometheus", self.places.prometheus)
+
+    def _look_at_ports(self) -> None:
+        """Whoever listens there already would answer in the place of what is about to be started."""
+        places = self.places
+        for option, address in (("grpc", places.grpc), ("http", places.http), ("prometheus", places.prometheus)):
+            host, _, port = address.rpartition(":")
+            host = host.strip("[]")
+            try:
+                with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+                    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                    probe.bind((host, int(port)))
+            except OSError as error:
+                other = f"another: python -m deploy.monitoring --{option} HOST:PORT"
+                raise TogetherError(f"nothing was started: {address}: {error.strerror}; {other}") from error
 
     def _pages(self) -> str:
         places = self.places

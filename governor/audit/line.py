@@ -39,6 +39,7 @@ def line(entry: Entry) -> bytes:
         parts.append(f'"detail":{_text(entry.detail)}')
     if entry.actor:
         parts.append(f'"actor":{_text(entry.actor)}')
+    parts += _as_known(entry)
     if entry.missed:
         parts.append(f'"missed":{entry.missed}')
     # Half a character, as in the name of a file, is written as JSON does, and not as UTF-8 cannot.
@@ -48,6 +49,10 @@ def line(entry: Entry) -> bytes:
 def _text(text: str) -> str:
     """As JSON; of one that could act on a terminal nothing but ASCII, for such a file is looked at with `less`, too."""
     return encode_basestring(text) if text.isprintable() else encode_basestring_ascii(text)
+
+
+def _as_known(entry: Entry) -> tuple[str, ...]:
+    return (f'"actor_client":{_text(entry.actor_client)}',) if entry.actor_client else ()
 
 
 def _client(entry: Entry) -> str:

@@ -48,6 +48,8 @@ def _rest(event: "Event") -> list[str]:
         rest.append(event.detail)
     if event.actor:
         rest.append(f"by {event.actor}")
+    if event.actor_client:
+        rest.append(f"client {event.actor_client}")
     if event.reason and event.what != "refused":
         rest.append(f"reason: {event.reason}")
     if event.missed:
@@ -78,5 +80,6 @@ def record(event: "Event") -> dict[str, object]:
         "remaining_seconds": seconds(event.remaining) if event.HasField("remaining") else None,
         "detail": event.detail or None,
         "actor": event.actor or None,
+        "actor_client": event.actor_client or None,
         "missed": event.missed or None,
     }

@@ -23,9 +23,10 @@ def info(settings: Settings) -> None:
 
     JSON: {"version", "pid", "host", "start", "started_at", "addresses", "admin_addresses", "http", "state_folder",
     "durability", "state_problem", "audit_problem", "config", "draining", "resources", "leases", "waiters", "sessions",
-    "revoked", "expired", "last_lease_id"}. config is as in `governor status`. revoked and expired count leases since
-    the start; state_problem says why the state cannot be written, null if it can, and audit_problem why nothing is
-    granted on account of the audit file, null if it is no reason; instants are RFC 3339 in UTC.
+    "revoked", "expired", "last_lease_id", "tracing"}. config is as in `governor status`. revoked and expired count
+    leases since the start; state_problem says why the state cannot be written, null if it can, and audit_problem why
+    nothing is granted on account of the audit file, null if it is no reason; tracing says where spans go and of how
+    many asks, null if nothing is traced; instants are RFC 3339 in UTC.
     """
     from governor.cli import config
     from governor.cli.admin import reached
@@ -59,6 +60,7 @@ def info(settings: Settings) -> None:
             "revoked": told.revoked,
             "expired": told.expired,
             "last_lease_id": told.last_lease_id,
+            "tracing": told.tracing or None,
         }
     )
 
@@ -77,6 +79,8 @@ def _lines(told: "GetInfoResponse") -> "Iterator[str]":
         yield click.style(printable(f"            cannot be written: {told.state_problem}"), fg="red")
     if told.audit_problem:
         yield click.style(printable(f"  audit     nothing is granted: {told.audit_problem}"), fg="red")
+    if told.tracing:
+        yield printable(f"  traces    to {told.tracing}")
     width = terminal_width()
     first, *rest = config.lines(told.config, None if width is None else width - 12)
     yield f"  config    {first.removeprefix('config ')}"

@@ -3,7 +3,7 @@
 It knows shapes only. It must never decide anything: a value here means the same to everybody who holds it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NewType
 
@@ -101,10 +101,14 @@ class Grant:
 
 @dataclass(slots=True, frozen=True)
 class Said:
-    """What goes along with an order and decides nothing: who says he gives it, and why, in his own words."""
+    """What goes along with an order and decides nothing: who says he gives it, and why, in his own words.
+
+    ``client``: as which he is known, for whoever is told of it at once. It is not kept with what was ordered.
+    """
 
     actor: str = ""
     reason: str = ""
+    client: str = field(default="", compare=False)
 
 
 UNSAID: Final = Said()

@@ -111,6 +111,11 @@ class Guard:
         """Whether this call says nothing of who makes it."""
         return not _said(context) and not _sans(context)
 
+    def name_of(self, context: Context) -> str:
+        """As which client whoever makes this call is known; empty as none, which may be well where nobody is asked."""
+        caller = None if self.policy is None else self._caller(context)
+        return "" if caller is None else caller.client.name
+
     def caller_who_may(self, context: Context, verb: Verb) -> Caller | Denial:
         """Who makes this call, if he may do that to anything."""
         caller = self.caller(context)

@@ -134,6 +134,7 @@ def event(entry: Entry) -> pb.Event:
         detail=entry.detail,
         actor=entry.actor,
         missed=entry.missed,
+        actor_client=entry.actor_client,
     )
     if entry.asker is not None:
         made.session, made.pid, made.host = entry.asker

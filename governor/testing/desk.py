@@ -40,7 +40,7 @@ def desk(driver: Driver, chronicle: Chronicle, in_force: InForce) -> Desk:
 
     return Desk(
         where=Where((TcpAddress("127.0.0.1", 0),)),
-        about=lambda: About(host, started_at, "", "", Durability.NONE, "", "", 0, 0),
+        about=lambda: About(host, started_at, "", "", Durability.NONE, "", "", 0, 0, ""),
         config=state,
         reload=reload,
         read=lambda data, source: parse(data, source, Path.cwd(), os.environ),

@@ -72,6 +72,7 @@ class GetInfoResponse(_message.Message):
     EXPIRED_FIELD_NUMBER: _builtins.int
     LAST_LEASE_ID_FIELD_NUMBER: _builtins.int
     AUDIT_PROBLEM_FIELD_NUMBER: _builtins.int
+    TRACING_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     pid: _builtins.int
     host: _builtins.str
@@ -98,6 +99,8 @@ class GetInfoResponse(_message.Message):
     """The highest lease id given out so far."""
     audit_problem: _builtins.str
     """Why nothing is granted on account of the audit file. Empty: none such."""
+    tracing: _builtins.str
+    """Where spans go, and of how many asks. Empty: nothing is traced."""
     @_builtins.property
     def started_at(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
@@ -134,10 +137,11 @@ class GetInfoResponse(_message.Message):
         expired: _builtins.int = ...,
         last_lease_id: _builtins.int = ...,
         audit_problem: _builtins.str = ...,
+        tracing: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses", "admin_addresses", b"admin_addresses", "audit_problem", b"audit_problem", "config", b"config", "draining", b"draining", "durability", b"durability", "expired", b"expired", "host", b"host", "http", b"http", "last_lease_id", b"last_lease_id", "leases", b"leases", "pid", b"pid", "resources", b"resources", "revoked", b"revoked", "sessions", b"sessions", "start", b"start", "started_at", b"started_at", "state_folder", b"state_folder", "state_problem", b"state_problem", "version", b"version", "waiters", b"waiters"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses", "admin_addresses", b"admin_addresses", "audit_problem", b"audit_problem", "config", b"config", "draining", b"draining", "durability", b"durability", "expired", b"expired", "host", b"host", "http", b"http", "last_lease_id", b"last_lease_id", "leases", b"leases", "pid", b"pid", "resources", b"resources", "revoked", b"revoked", "sessions", b"sessions", "start", b"start", "started_at", b"started_at", "state_folder", b"state_folder", "state_problem", b"state_problem", "tracing", b"tracing", "version", b"version", "waiters", b"waiters"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1420,6 +1424,7 @@ class Event(_message.Message):
     SESSION_FIELD_NUMBER: _builtins.int
     PID_FIELD_NUMBER: _builtins.int
     HOST_FIELD_NUMBER: _builtins.int
+    ACTOR_CLIENT_FIELD_NUMBER: _builtins.int
     what: _builtins.str
     """queued, granted, refused, given_up; released, expired, revoked,
     disconnected, orphaned, renewed, refunded; reloaded, reload_refused, paused,
@@ -1444,6 +1449,10 @@ class Event(_message.Message):
     """Of a grant: which client process has asked for it on its session, as it says."""
     pid: _builtins.int
     host: _builtins.str
+    actor_client: _builtins.str
+    """As which client of the config the actor is known, by his token or
+    certificate; what he says of himself is `actor`. Empty: nobody was asked.
+    """
     @_builtins.property
     def at(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
@@ -1479,10 +1488,11 @@ class Event(_message.Message):
         session: _builtins.str = ...,
         pid: _builtins.int = ...,
         host: _builtins.str = ...,
+        actor_client: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "held", b"held", "remaining", b"remaining", "waited", b"waited"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "at", b"at", "claims", b"claims", "client", b"client", "detail", b"detail", "held", b"held", "host", b"host", "lease_id", b"lease_id", "missed", b"missed", "pid", b"pid", "reason", b"reason", "remaining", b"remaining", "resources", b"resources", "session", b"session", "waited", b"waited", "what", b"what"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "actor_client", b"actor_client", "at", b"at", "claims", b"claims", "client", b"client", "detail", b"detail", "held", b"held", "host", b"host", "lease_id", b"lease_id", "missed", b"missed", "pid", b"pid", "reason", b"reason", "remaining", b"remaining", "resources", b"resources", "session", b"session", "waited", b"waited", "what", b"what"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

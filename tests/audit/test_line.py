@@ -39,6 +39,8 @@ def test_an_act() -> None:
         b'{"time":"2023-11-14T22:13:20.000001Z","what":"paused","resources":["db"],"reason":"a move",'
         b'"detail":"to the end","actor":"alice"}\n'
     )
+    known = json.loads(line(Entry(AT, What.PAUSED, ("db",), actor="alice", actor_client="ops")))
+    assert (known["actor"], known["actor_client"]) == ("alice", "ops")
 
 
 def test_everything_else() -> None:

@@ -78,6 +78,7 @@ def test_info_is_all_about_the_daemon(run: Run, fake: Fake) -> None:
         revoked=4,
         expired=5,
         last_lease_id=17,
+        tracing="http://127.0.0.1:4317, all asks",
     )
     told.started_at.FromSeconds(1_764_450_000)
     fake.desk.answers[pb.GetInfoRequest] = told
@@ -95,6 +96,7 @@ def test_info_is_all_about_the_daemon(run: Run, fake: Fake) -> None:
         "  state     /var/lib/governor, durability process",
         "            cannot be written: No space left on device",
         "  audit     nothing is granted: the audit file cannot be written",
+        "  traces    to http://127.0.0.1:4317, all asks",
         "  config    /etc/governor/governor.yaml (3fa9c1d23fa9) in force since 2025-11-29 21:00:00",
         "            a reload was refused at 2025-11-29 22:00:00, and nothing of it is in force:",
         "              governor.yaml:3: wrong",

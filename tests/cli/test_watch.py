@@ -95,6 +95,7 @@ def test_json_is_an_object_on_each_line(run: Run, eventful: Fake) -> None:
         "remaining_seconds": 30.0,
         "detail": None,
         "actor": None,
+        "actor_client": None,
         "missed": None,
     }
     assert records[-1]["missed"] == 12

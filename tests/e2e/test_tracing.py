@@ -13,6 +13,8 @@ import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from governor.v1 import governor_pb2 as pb
+from governor.v1.admin_pb2 import GetInfoRequest
+from governor.v1.admin_pb2_grpc import AdminStub
 from tests.e2e.client import ask
 from tests.e2e.conftest import HEAD, Connect, Start
 from tests.e2e.process import BOUND, Daemon, serve_to_the_end, until
@@ -79,6 +81,8 @@ def test_an_ask_is_followed_from_its_caller_to_the_end_of_its_lease(
     daemon = start(f"tracing: http://{collector.address}\n{RESOURCES}")
     daemon.said(rf"INFO    tracing to http://{collector.address}, all asks$")
     client = connect(daemon)
+    info = AdminStub(client.channel).GetInfo(GetInfoRequest(), timeout=BOUND)
+    assert info.tracing == f"http://{collector.address}, all asks"
     first = client.acquire("db")
     waiting = client.stub.Acquire.future(ask("db", client="web"), metadata=FOLLOWING, timeout=BOUND)
     until(lambda: client.resource("db").waiters == 1, "one waits")

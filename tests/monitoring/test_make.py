@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from deploy.monitoring.together import Places, Together, TogetherError
 from tests.e2e.process import until
 
 _ROOT: Final = Path(__file__).parents[2]
@@ -26,6 +27,25 @@ def _answers(address: str) -> bool:
     host, port = address.split(":")
     with socket.socket() as probe:
         return probe.connect_ex((host, int(port))) == 0
+
+
+@pytest.mark.parametrize("taken", ["grpc", "http", "prometheus"])
+def test_a_port_that_is_taken_is_said_before_anything_is_started(taken: str, tmp_path: Path) -> None:
+    """Whoever has it may well be another daemon, which would answer as if all were well."""
+    folder = tmp_path / "together"
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        where = {name: _free_port() for name in ("grpc", "http", "prometheus")}
+        where[taken] = f"127.0.0.1:{other.getsockname()[1]}"
+        with (
+            pytest.raises(TogetherError) as error,
+            Together(Places(folder, where["grpc"], where["http"], where["prometheus"])),
+        ):
+            pass
+    said = str(error.value)
+
+    assert said.startswith(f"nothing was started: {where[taken]}: Address already in use; ")
+    assert said.endswith(f" --{taken} HOST:PORT")
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize("ends", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -34,6 +34,7 @@ ABOUT = About(
     audit_problem="the audit file cannot be written",
     revoked=3,
     expired=4,
+    tracing="http://127.0.0.1:4317, all asks",
 )
 EMPTY = "{}"
 

@@ -456,6 +456,28 @@ async def test_a_long_list_ends_when_its_reader_may_not_know_it(folder: Path) ->
         assert error.code() is UNKNOWN
 
 
+async def test_whoever_steps_in_is_told_of_as_the_client_that_he_is(folder: Path) -> None:
+    """Beside what he calls himself: of an order, of each lease that it ends, and of a reload."""
+    said = (("governor-actor", "eve@desk"), *known("boss"))
+    async with operated(folder, *RESOURCES, clients=(A, BOSS)) as operators:
+        watching = operators.admin.Watch(admin_pb2.WatchRequest(), metadata=known("boss"))
+        lease = await operators.world.stub.Acquire(ask("sem"), metadata=known("a"))
+        await operators.admin.PauseResource(admin_pb2.PauseResourceRequest(resource="sem"), metadata=said)
+        await operators.admin.Revoke(admin_pb2.RevokeRequest(lease_ids=[lease.lease.id]), metadata=said)
+        await operators.admin.Reload(admin_pb2.ReloadRequest(), metadata=said)
+        events: list[admin_pb2.Event] = []
+        while not events or events[-1].what != "revocation":
+            heard = await watching.read()
+            assert isinstance(heard, admin_pb2.WatchResponse)
+            events += heard.events
+
+    told = {each.what: (each.client, each.actor, each.actor_client) for each in events}
+    assert told["granted"] == ("a", "", "")
+    assert told["paused"] == told["revocation"] == ("", "eve@desk", "boss")
+    assert told["revoked"] == ("a", "eve@desk", "boss")
+    assert operators.reloads == ["eve@desk (client boss)"]
+
+
 async def test_an_operator_of_some_resources_sees_no_name_of_others(folder: Path) -> None:
     """Not in what is held, nor in what is waited for, nor in what happens, of what is his own and others' together."""
     some = Client("some", (digest_of(b"token of some"),), frozenset({Verb.ADMIN}), ("sem",))

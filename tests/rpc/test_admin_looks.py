@@ -58,6 +58,7 @@ async def test_the_daemon(operators: Operated) -> None:
     assert list(info.admin_addresses) == list(info.addresses)[:1]
     assert (info.state_folder, info.durability, info.state_problem) == ("/var/lib/governor", "process", "")
     assert info.audit_problem == "the audit file cannot be written"
+    assert info.tracing == "http://127.0.0.1:4317, all asks"
     assert (info.config.source, info.config.hash) == (CONFIG.source, CONFIG.hash)
     assert info.config.since.ToNanoseconds() == CONFIG.since
     assert not info.draining

@@ -19,7 +19,8 @@ class About:
 
     ``http``: where its pages are, as a URL; empty is nowhere. ``state_problem``: why the state cannot be written, empty
     when it can. ``audit_problem``: why nothing is granted on account of the audit file, empty when it is no reason.
-    ``revoked`` and ``expired``: how many leases ended so since the start.
+    ``revoked`` and ``expired``: how many leases ended so since the start. ``tracing``: where spans go and of how many
+    asks, empty when nothing is traced.
     """
 
     host: str
@@ -31,6 +32,7 @@ class About:
     audit_problem: str
     revoked: int
     expired: int
+    tracing: str
 
 
 @dataclass(slots=True, frozen=True)

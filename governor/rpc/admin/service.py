@@ -82,25 +82,25 @@ class AdminService:
         methods: dict[str, Method] = {
             "GetInfo": _look(admin_pb2.GetInfoRequest, self._info),
             "GetResource": self._get_resource,
-            "Revoke": _order(admin_pb2.RevokeRequest, orders.revoke),
-            "PauseResource": _order(
+            "Revoke": self._order(admin_pb2.RevokeRequest, orders.revoke),
+            "PauseResource": self._order(
                 admin_pb2.PauseResourceRequest,
                 lambda request, said: orders.stand(request.resource, Standing.PAUSED, said),
             ),
-            "ResumeResource": _order(
+            "ResumeResource": self._order(
                 admin_pb2.ResumeResourceRequest,
                 lambda request, said: orders.stand(request.resource, Standing.OPEN, said),
             ),
-            "DrainResource": _order(
+            "DrainResource": self._order(
                 admin_pb2.DrainResourceRequest,
                 lambda request, said: orders.stand(request.resource, Standing.DRAINING, said),
             ),
-            "SetOverride": _order(admin_pb2.SetOverrideRequest, orders.set_override),
-            "ClearOverride": _order(admin_pb2.ClearOverrideRequest, orders.clear_override),
-            "RecycleMembers": _order(admin_pb2.RecycleMembersRequest, orders.recycle),
-            "QuarantineMember": _order(admin_pb2.QuarantineMemberRequest, orders.quarantine),
-            "RestoreMember": _order(admin_pb2.RestoreMemberRequest, orders.restore),
-            "Reload": _order(admin_pb2.ReloadRequest, self._reload),
+            "SetOverride": self._order(admin_pb2.SetOverrideRequest, orders.set_override),
+            "ClearOverride": self._order(admin_pb2.ClearOverrideRequest, orders.clear_override),
+            "RecycleMembers": self._order(admin_pb2.RecycleMembersRequest, orders.recycle),
+            "QuarantineMember": self._order(admin_pb2.QuarantineMemberRequest, orders.quarantine),
+            "RestoreMember": self._order(admin_pb2.RestoreMemberRequest, orders.restore),
+            "Reload": self._order(admin_pb2.ReloadRequest, self._reload),
             "Diff": self._planned.diff,
         }
         tellings: dict[str, Told] = {
@@ -169,6 +169,17 @@ class AdminService:
     def _elsewhere(self) -> status.Refusal:
         return elsewhere(self.places, self.why_not, self._sessions.start)
 
+    def _order(self, request: type[Request], order: Order[Request]) -> Method:
+        async def call(raw: bytes, context: Context) -> Answer:
+            try:
+                asked = request.FromString(raw)
+            except DecodeError:
+                return status.refusal(translate.undecodable(request))
+            said = Said(actor_of(context), reason_of(asked), self._guard.name_of(context))
+            return await order(asked, said)
+
+        return call
+
     # --- looks ----------------------------------------------------------------------------------------------
 
     def _info(self, _request: admin_pb2.GetInfoRequest) -> Answer:
@@ -193,6 +204,7 @@ class AdminService:
             sessions=len(self._sessions.sessions),
             revoked=about.revoked,
             expired=about.expired,
+            tracing=about.tracing,
             last_lease_id=self._driver.last_id,
         )
         translate.fill_instant(made.started_at, about.started_at)
@@ -219,7 +231,8 @@ class AdminService:
     # --- the config -----------------------------------------------------------------------------------------
 
     async def _reload(self, _request: admin_pb2.ReloadRequest, said: Said) -> Answer:
-        outcome = await self._desk.reload(said.actor)
+        by = f"{said.actor or 'somebody'} (client {said.client})" if said.client else said.actor
+        outcome = await self._desk.reload(by)
         await on_record(self._driver)
         return admin_pb2.ReloadResponse(
             problems=outcome.problems,
@@ -242,17 +255,6 @@ def _look(request: type[Request], look: Look[Request]) -> Method:
         except DecodeError:
             return status.refusal(translate.undecodable(request))
         return look(asked)
-
-    return call
-
-
-def _order(request: type[Request], order: Order[Request]) -> Method:
-    async def call(raw: bytes, context: Context) -> Answer:
-        try:
-            asked = request.FromString(raw)
-        except DecodeError:
-            return status.refusal(translate.undecodable(request))
-        return await order(asked, Said(actor_of(context), reason_of(asked)))
 
     return call
 
