@@ -10,8 +10,9 @@ file.
 import logging
 import os
 import ssl
+import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -83,7 +84,7 @@ class Certificates:
         self._early: Shown | None = None
         self._seen = self._look()
         try:
-            self._shown = self._read()
+            self._shown = _read(self._files)
         except (OSError, ValueError) as error:
             raise BindError(f"tls: {_why(error)}") from error
         told(self._shown)
@@ -98,7 +99,7 @@ class Certificates:
                 return self._shown
             self._seen, self._early = seen, None
             try:
-                found = self._read()
+                found = _read(self._files)
             except (OSError, ValueError) as error:
                 _LOG.error("tls: %s; the certificate of before is still shown", _why(error))
                 self._told(None)
@@ -107,9 +108,8 @@ class Certificates:
             if self._shown.counts(now) and not found.counts(now):
                 # By it nobody would get through.
                 self._early = found if now < found.since else None
-                when = f"does not count before {x509.written(found.since)}" if self._early else "has ended"
-                told = "tls: %s: it %s; the one of before is still shown: %s"
-                _LOG.warning(told, self._files.cert, when, self._shown)
+                told = "tls: %s: %s; the one of before is still shown: %s"
+                _LOG.warning(told, self._files.cert, _not_now(found, now), self._shown)
                 self._told(None)
                 return self._shown
             self._show(found)
@@ -129,30 +129,51 @@ class Certificates:
     def _look(self) -> _Seen:
         return tuple(_state(path) for path in (self._files.cert, self._files.key, self._files.client_ca) if path)
 
-    def _read(self) -> Shown:
-        """Raises OSError or ValueError, with the name of a file."""
-        files = self._files
-        cert, key = _contents(files.cert), _contents(files.key)
-        authorities = None if files.client_ca is None else _contents(files.client_ca)
-        about = _about(cert)
-        if isinstance(about, x509.About) and not about.serves:
-            # OpenSSL may take it. What gRPC has in its place does not, and would show the one of before in silence.
-            raise ValueError(f"{files.cert}: its key is {about.kind}: expected {x509.EXPECTED}")
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        with _named(cert) as cert_name, _named(key) as key_name:
-            try:
-                context.load_cert_chain(cert_name, key_name, password=_no_password)
-            except ssl.SSLError as error:
-                pair = f"{files.cert} and {files.key}"
-                raise ValueError(f"{pair}: they are no certificate and its key ({_reason(error)})") from error
-        if authorities is not None:
-            try:
-                context.load_verify_locations(cadata=authorities.decode("ascii"))
-            except (ssl.SSLError, ValueError) as error:  # not ASCII, or nothing at all
-                raise ValueError(f"{files.client_ca}: there are no certificates in it") from error
-        if isinstance(about, x509.X509Error):
-            raise ValueError(f"{files.cert}: {about}") from about  # noqa: TRY004 - of a text, not of a program
-        return Shown(about.name, cert, key, authorities, context, about.since, about.until)
+
+def doubts(files: Tls, now: float) -> list[str]:
+    """What a daemon would say of these files if it started with them, and whether others could read its key."""
+    told = []
+    try:
+        found = _read(files)
+    except (OSError, ValueError) as error:
+        told.append(f"tls: {_why(error)}: no daemon starts with that")
+    else:
+        if not found.counts(now):
+            told.append(f"tls: {files.cert}: nobody believes it now: {_not_now(found, now)}")
+    with suppress(OSError):  # which is told above
+        if files.key.stat().st_mode & stat.S_IROTH:
+            told.append(f"tls: every user of this machine may read the key: chmod o= {files.key}")
+    return told
+
+
+def _not_now(shown: Shown, now: float) -> str:
+    """Why it proves nothing now."""
+    return f"it does not count before {x509.written(shown.since)}" if now < shown.since else "it has ended"
+
+
+def _read(files: Tls) -> Shown:
+    """Raises OSError or ValueError, with the name of a file."""
+    cert, key = _contents(files.cert), _contents(files.key)
+    authorities = None if files.client_ca is None else _contents(files.client_ca)
+    about = _about(cert)
+    if isinstance(about, x509.About) and not about.serves:
+        # OpenSSL may take it. What gRPC has in its place does not, and would show the one of before in silence.
+        raise ValueError(f"{files.cert}: its key is {about.kind}: expected {x509.EXPECTED}")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with _named(cert) as cert_name, _named(key) as key_name:
+        try:
+            context.load_cert_chain(cert_name, key_name, password=_no_password)
+        except ssl.SSLError as error:
+            pair = f"{files.cert} and {files.key}"
+            raise ValueError(f"{pair}: they are no certificate and its key ({_reason(error)})") from error
+    if authorities is not None:
+        try:
+            context.load_verify_locations(cadata=authorities.decode("ascii"))
+        except (ssl.SSLError, ValueError) as error:  # not ASCII, or nothing at all
+            raise ValueError(f"{files.client_ca}: there are no certificates in it") from error
+    if isinstance(about, x509.X509Error):
+        raise ValueError(f"{files.cert}: {about}") from about  # noqa: TRY004 - of a text, not of a program
+    return Shown(about.name, cert, key, authorities, context, about.since, about.until)
 
 
 def _state(path: Path) -> tuple[int, int, int, int] | None:
