@@ -7,22 +7,22 @@ Whoever shakes hands asks for it, from whatever thread; what it costs to see tha
 file.
 """
 
-import datetime as dt
 import logging
 import os
-import re
 import ssl
+import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from governor import x509
 from governor.aside import aside
-from governor.der import element
 from governor.lock import BindError
 from governor.tls import Tls
+from governor.wording import printable
 
 if TYPE_CHECKING:
     import asyncio
@@ -35,21 +35,16 @@ _MAX_BYTES: Final = 1 << 20
 # What tells that a file has changed, also one that a link leads to.
 _Seen = tuple[tuple[int, int, int, int] | None, ...]
 
-_PEM: Final = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
-# Of DER: a whole number, a version, and the two ways to write an instant.
-_INTEGER, _VERSION, _UTC_TIME, _GENERALIZED_TIME = 0x02, 0xA0, 0x17, 0x18
-
-# X.509 writes years with two digits until then, and strptime reads some of them as later ones.
-_LAST_SHORT_YEAR: Final = 2049
-
 
 @dataclass(slots=True, frozen=True)
 class Shown:
     """What is shown to whoever connects: PEM, and the same for the ssl module.
 
-    ``authorities``: whom clients must have been certified by. From ``since`` to ``until`` it proves something, in
-    seconds of Unix time.
+    ``name``: whose it is. ``authorities``: whom clients must have been certified by. From ``since`` to ``until`` it
+    proves something, in seconds of Unix time.
     """
+
+    name: str
 
     cert: bytes
     key: bytes
@@ -58,6 +53,13 @@ class Shown:
     since: float
     until: float
 
+    def __str__(self) -> str:
+        return f"{printable(self.name) or 'without a name'}, until {x509.written(self.until)}"
+
+    def counts(self, now: float) -> bool:
+        """Whether it proves anything then."""
+        return self.since <= now <= self.until
+
 
 class Certificates:
     """What is shown to whoever connects, and whom they must have been certified by.
@@ -65,15 +67,24 @@ class Certificates:
     ``told`` of what is shown, at first and when it is another, and with None that what is there now is not in order.
     """
 
-    def __init__(self, files: Tls, told: Callable[[Shown | None], None] = lambda _shown: None) -> None:
-        """Raises `BindError`."""
+    def __init__(
+        self,
+        files: Tls,
+        told: Callable[[Shown | None], None] = lambda _shown: None,
+        *,
+        time: Callable[[], float],
+    ) -> None:
+        """``time``: what it is, in seconds of Unix time. Raises `BindError`."""
         self._files = files
+        self._time = time
         self._told = told
         self._lock = Lock()
         self._looking: asyncio.Future[Shown] | None = None
+        # What is in the files and does not count yet, where another does.
+        self._early: Shown | None = None
         self._seen = self._look()
         try:
-            self._shown = self._read()
+            self._shown = _read(self._files)
         except (OSError, ValueError) as error:
             raise BindError(f"tls: {_why(error)}") from error
         told(self._shown)
@@ -83,17 +94,31 @@ class Certificates:
         with self._lock:
             seen = self._look()
             if seen == self._seen:
+                if self._early is not None and self._early.counts(self._time()):
+                    self._show(self._early)
                 return self._shown
-            self._seen = seen
+            self._seen, self._early = seen, None
             try:
-                self._shown = self._read()
+                found = _read(self._files)
             except (OSError, ValueError) as error:
                 _LOG.error("tls: %s; the certificate of before is still shown", _why(error))
                 self._told(None)
-            else:
-                _LOG.info("tls: a new certificate is shown from now on")
-                self._told(self._shown)
-            return self._shown
+                return self._shown
+            now = self._time()
+            if self._shown.counts(now) and not found.counts(now):
+                # By it nobody would get through.
+                self._early = found if now < found.since else None
+                told = "tls: %s: %s; the one of before is still shown: %s"
+                _LOG.warning(told, self._files.cert, _not_now(found, now), self._shown)
+                self._told(None)
+                return self._shown
+            self._show(found)
+            return found
+
+    def _show(self, found: Shown) -> None:
+        self._shown, self._early = found, None
+        _LOG.info("tls: a new certificate is shown from now on: %s", found)
+        self._told(found)
 
     def soon(self) -> "asyncio.Future[Shown]":
         """The same for the event loop. One look goes on at a time, whoever asks, so do not cancel it."""
@@ -104,25 +129,51 @@ class Certificates:
     def _look(self) -> _Seen:
         return tuple(_state(path) for path in (self._files.cert, self._files.key, self._files.client_ca) if path)
 
-    def _read(self) -> Shown:
-        """Raises OSError or ValueError, with the name of a file."""
-        files = self._files
-        cert, key = _contents(files.cert), _contents(files.key)
-        authorities = None if files.client_ca is None else _contents(files.client_ca)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        with _named(cert) as cert_name, _named(key) as key_name:
-            try:
-                context.load_cert_chain(cert_name, key_name, password=_no_password)
-            except ssl.SSLError as error:
-                pair = f"{files.cert} and {files.key}"
-                raise ValueError(f"{pair}: they are no certificate and its key ({_reason(error)})") from error
-        if authorities is not None:
-            try:
-                context.load_verify_locations(cadata=authorities.decode("ascii"))
-            except (ssl.SSLError, UnicodeDecodeError) as error:
-                raise ValueError(f"{files.client_ca}: there are no certificates in it") from error
-        since, until = _validity(cert, files.cert)
-        return Shown(cert, key, authorities, context, since, until)
+
+def doubts(files: Tls, now: float) -> list[str]:
+    """What a daemon would say of these files if it started with them, and whether others could read its key."""
+    told = []
+    try:
+        found = _read(files)
+    except (OSError, ValueError) as error:
+        told.append(f"tls: {_why(error)}: no daemon starts with that")
+    else:
+        if not found.counts(now):
+            told.append(f"tls: {files.cert}: nobody believes it now: {_not_now(found, now)}")
+    with suppress(OSError):  # which is told above
+        if files.key.stat().st_mode & stat.S_IROTH:
+            told.append(f"tls: every user of this machine may read the key: chmod o= {files.key}")
+    return told
+
+
+def _not_now(shown: Shown, now: float) -> str:
+    """Why it proves nothing now."""
+    return f"it does not count before {x509.written(shown.since)}" if now < shown.since else "it has ended"
+
+
+def _read(files: Tls) -> Shown:
+    """Raises OSError or ValueError, with the name of a file."""
+    cert, key = _contents(files.cert), _contents(files.key)
+    authorities = None if files.client_ca is None else _contents(files.client_ca)
+    about = _about(cert)
+    if isinstance(about, x509.About) and not about.serves:
+        # OpenSSL may take it. What gRPC has in its place does not, and would show the one of before in silence.
+        raise ValueError(f"{files.cert}: its key is {about.kind}: expected {x509.EXPECTED}")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with _named(cert) as cert_name, _named(key) as key_name:
+        try:
+            context.load_cert_chain(cert_name, key_name, password=_no_password)
+        except ssl.SSLError as error:
+            pair = f"{files.cert} and {files.key}"
+            raise ValueError(f"{pair}: they are no certificate and its key ({_reason(error)})") from error
+    if authorities is not None:
+        try:
+            context.load_verify_locations(cadata=authorities.decode("ascii"))
+        except (ssl.SSLError, ValueError) as error:  # not ASCII, or nothing at all
+            raise ValueError(f"{files.client_ca}: there are no certificates in it") from error
+    if isinstance(about, x509.X509Error):
+        raise ValueError(f"{files.cert}: {about}") from about  # noqa: TRY004 - of a text, not of a program
+    return Shown(about.name, cert, key, authorities, context, about.since, about.until)
 
 
 def _state(path: Path) -> tuple[int, int, int, int] | None:
@@ -131,6 +182,14 @@ def _state(path: Path) -> tuple[int, int, int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _about(cert: bytes) -> x509.About | x509.X509Error:
+    """What it says; what is no certificate at all is told in better words with its key."""
+    try:
+        return x509.read(cert)
+    except x509.X509Error as error:
+        return error
 
 
 def _contents(path: Path) -> bytes:
@@ -158,44 +217,6 @@ def _named(data: bytes) -> Iterator[str]:
 def _no_password() -> str:
     """Else OpenSSL would ask for it at the terminal."""
     raise ValueError("the key has a password: write it without one, in a file that only the daemon can read")
-
-
-# --- how long it proves anything ----------------------------------------------------------------------------
-
-
-def _validity(cert: bytes, path: Path) -> tuple[float, float]:
-    """From when and until when all certificates in this PEM count. The ssl module tells that of others' alone."""
-    try:
-        spans = [_span(ssl.PEM_cert_to_DER_cert(found.decode("ascii"))) for found in _PEM.findall(cert)]
-        return max(since for since, _ in spans), min(until for _, until in spans)
-    except (ValueError, IndexError) as error:
-        raise ValueError(f"{path}: it does not say how long it counts") from error
-
-
-def _span(der: bytes) -> tuple[float, float]:
-    """Of one certificate: a sequence that begins with one of a version, a number, how it is signed, by whom, a span."""
-    _, fields, _ = element(element(der)[1])
-    tag, _, rest = element(fields)
-    if tag == _VERSION:
-        tag, _, rest = element(rest)
-    if tag != _INTEGER:
-        raise ValueError("there is no serial number")
-    for _ in range(2):
-        _, _, rest = element(rest)
-    _, span, _ = element(rest)
-    since_tag, since, rest = element(span)
-    until_tag, until, _ = element(rest)
-    return _instant(since_tag, since), _instant(until_tag, until)
-
-
-def _instant(tag: int, text: bytes) -> float:
-    if tag not in {_UTC_TIME, _GENERALIZED_TIME}:
-        raise ValueError("there is no instant")
-    form = "%y%m%d%H%M%SZ" if tag == _UTC_TIME else "%Y%m%d%H%M%SZ"
-    found = dt.datetime.strptime(text.decode("ascii"), form).replace(tzinfo=dt.UTC)
-    if tag == _UTC_TIME and found.year > _LAST_SHORT_YEAR:
-        found = found.replace(year=found.year - 100)
-    return found.timestamp()
 
 
 def _reason(error: ssl.SSLError) -> str:

@@ -41,7 +41,7 @@ def sans(pem: bytes) -> tuple[str, ...]:
 
 
 def _sans(der: bytes) -> Iterator[str]:
-    for tag, value in _elements(_extension(der, _SUBJECT_ALT_NAME)):
+    for tag, value in elements(_extension(der, _SUBJECT_ALT_NAME)):
         if tag in {_HOST, _URI}:
             yield value.decode("ascii")
 
@@ -49,11 +49,11 @@ def _sans(der: bytes) -> Iterator[str]:
 def _extension(der: bytes, wanted: bytes) -> bytes:
     """What is in the one extension of this kind; empty without it."""
     _, fields, _ = element(element(der)[1])
-    extensions = [value for tag, value in _elements(fields) if tag == _EXTENSIONS]
+    extensions = [value for tag, value in elements(fields) if tag == _EXTENSIONS]
     found = []
-    for _, extension in _elements(element(extensions[0])[1]) if extensions else ():
+    for _, extension in elements(element(extensions[0])[1]) if extensions else ():
         # Its kind, perhaps whether it is critical, and its value.
-        (_, kind), *_, (tag, value) = _elements(extension)
+        (_, kind), *_, (tag, value) = elements(extension)
         if kind == wanted and tag == _OCTETS:
             found.append(value)
     if len(found) > 1:
@@ -61,7 +61,8 @@ def _extension(der: bytes, wanted: bytes) -> bytes:
     return element(found[0])[1] if found else b""
 
 
-def _elements(data: bytes) -> Iterator[tuple[int, bytes]]:
+def elements(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Tag and contents of all, one after the other. Raises IndexError as above."""
     while data:
         tag, value, data = element(data)
         yield tag, value

@@ -18,7 +18,7 @@ from governor.certificates import Certificates, Shown
 from governor.chronicle import Chronicle
 from governor.clock import LoopClock, unix_nanos
 from governor.config import Config
-from governor.core.types import EndReason
+from governor.core.types import SECOND, EndReason
 from governor.driver import Driver
 from governor.history import History
 from governor.http import Door, Head, Pages, Sight, serve
@@ -96,7 +96,7 @@ def certificates(config: Config, metrics: Metrics) -> Certificates | None:
     def told(shown: Shown | None) -> None:
         metrics.certificate_read(None if shown is None else (shown.since, shown.until))
 
-    return Certificates(config.tls, told)
+    return Certificates(config.tls, told, time=lambda: unix_nanos() / SECOND)
 
 
 async def show(

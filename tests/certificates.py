@@ -2,13 +2,22 @@
 
 import datetime as dt
 import ipaddress
+import time
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from cryptography.x509.oid import NameOID
+
+from governor.certificates import Certificates
+
+Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey
+
+# As a daemon has them.
+certificates_of = partial(Certificates, time=time.time)
 
 _DAY: Final = dt.timedelta(days=1)
 # The first and the last that a certificate can say.
@@ -19,7 +28,7 @@ LAST: Final = dt.datetime(9999, 12, 31, 23, 59, 59, tzinfo=dt.UTC)
 class Pair:
     """A certificate and its key, as two files."""
 
-    def __init__(self, folder: Path, name: str, cert: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
+    def __init__(self, folder: Path, name: str, cert: x509.Certificate, key: Key) -> None:
         self.cert, self.key = folder / f"{name}.crt", folder / f"{name}.key"
         self.cert.write_bytes(cert.public_bytes(serialization.Encoding.PEM))
         self.key.write_bytes(
@@ -53,10 +62,15 @@ class Authority:
         since: int = -1,
         until: int = 1,
         span: tuple[dt.datetime, dt.datetime] | None = None,
+        key: Key | None = None,
+        common: bool = True,
     ) -> Pair:
-        """Somebody of these names: hosts, addresses or URIs. ``since`` and ``until``: days from now, or a ``span``."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        """Somebody of these names: hosts, addresses or URIs. ``since`` and ``until``: days from now, or a ``span``.
+
+        Not ``common``: without a common name.
+        """
+        key = key or ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)] if common else [])
         now = dt.datetime.now(dt.UTC)
         made = _begun(subject, self._name, key, *(span or (now + since * _DAY, now + until * _DAY)))
         made = made.add_extension(x509.SubjectAlternativeName([_san(san) for san in sans]), critical=False)
@@ -66,7 +80,7 @@ class Authority:
 def _begun(
     subject: x509.Name,
     issuer: x509.Name,
-    key: ec.EllipticCurvePrivateKey,
+    key: Key,
     since: dt.datetime,
     until: dt.datetime,
 ) -> x509.CertificateBuilder:

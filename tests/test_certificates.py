@@ -2,21 +2,26 @@
 
 import datetime as dt
 import os
+import re
 import ssl
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
+import grpc
 import pytest
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from governor.certificates import Certificates, Shown
 from governor.lock import BindError
-from governor.rpc.certificates import changed
+from governor.rpc.certificates import changed, credentials
 from governor.tls import Tls
-from tests.certificates import LAST, LONG_AGO, Authority, Pair
+from tests.certificates import LAST, LONG_AGO, Authority, Key, Pair, certificates_of
 
 
 @pytest.fixture
@@ -55,7 +60,7 @@ def test_a_daemon_does_not_start_without_its_key(pair: Pair, harm: Callable[[Pat
     text = pair.key.read_text()
     harm(pair.key)
     with pytest.raises(BindError, match=why) as caught:
-        Certificates(Tls(pair.cert, pair.key))
+        certificates_of(Tls(pair.cert, pair.key))
 
     assert text.splitlines()[1] not in str(caught.value)
 
@@ -65,9 +70,9 @@ def test_the_key_of_another_certificate_is_none(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     one, other = authority.certify("one", "localhost"), authority.certify("other", "localhost")
     with pytest.raises(BindError, match=r"one\.crt and .*other\.key: they are no certificate and its key"):
-        Certificates(Tls(one.cert, other.key))
+        certificates_of(Tls(one.cert, other.key))
     with pytest.raises(BindError, match=r"one\.key: there are no certificates in it"):
-        Certificates(Tls(one.cert, one.key, one.key))
+        certificates_of(Tls(one.cert, one.key, one.key))
 
 
 def test_it_is_read_anew_when_its_files_are_others(tmp_path: Path, pair: Pair) -> None:
@@ -76,7 +81,7 @@ def test_it_is_read_anew_when_its_files_are_others(tmp_path: Path, pair: Pair) -
     other = Authority(tmp_path, "second").certify("other", "localhost")
     key = tmp_path / "link"
     key.symlink_to(pair.key)
-    certificates = Certificates(Tls(pair.cert, key), told.append)
+    certificates = certificates_of(Tls(pair.cert, key), told.append)
     first = certificates.now()
     key.unlink()
     key.symlink_to(other.key)
@@ -91,7 +96,7 @@ def test_it_is_read_anew_when_its_files_are_others(tmp_path: Path, pair: Pair) -
 
 def test_each_port_is_told_once(tmp_path: Path, pair: Pair) -> None:
     """Whichever of them saw it first."""
-    certificates = Certificates(Tls(pair.cert, pair.key))
+    certificates = certificates_of(Tls(pair.cert, pair.key))
     one, other = (changed(certificates, certificates.now()) for _ in range(2))
     assert (one(), other()) == (None, None)
     fresh = Authority(tmp_path, "second").certify("fresh", "localhost")
@@ -118,9 +123,101 @@ def test_how_long_it_counts_is_known(tmp_path: Path, since: str, until: str) -> 
     pair = authority.certify("daemon", "localhost", span=(span[0], span[1]))
     longer = authority.certify("longer", span=(LONG_AGO, LAST))
     pair.cert.write_bytes(pair.cert.read_bytes() + b"a word between\n" + longer.cert.read_bytes())
-    shown = Certificates(Tls(pair.cert, pair.key)).now()
+    shown = certificates_of(Tls(pair.cert, pair.key)).now()
 
     assert [shown.since, shown.until] == [each.timestamp() for each in span]
+
+
+KEYS: dict[str, tuple[Callable[[], Key], bool]] = {
+    "RSA of 2048 bits": (lambda: rsa.generate_private_key(65537, 2048), True),
+    "on P-256": (lambda: ec.generate_private_key(ec.SECP256R1()), True),
+    "on P-384": (lambda: ec.generate_private_key(ec.SECP384R1()), True),
+    "on P-521": (lambda: ec.generate_private_key(ec.SECP521R1()), True),
+    "RSA of 1024 bits": (lambda: rsa.generate_private_key(65537, 1024), False),  # noqa: S505 - that is what it is about
+    "Ed25519": (ed25519.Ed25519PrivateKey.generate, False),
+    "Ed448": (ed448.Ed448PrivateKey.generate, False),
+    "on another curve": (lambda: ec.generate_private_key(ec.SECP256K1()), False),
+    "on another curve, too": (lambda: ec.generate_private_key(ec.BrainpoolP256R1()), False),
+}
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_only_a_key_that_grpc_serves_with_will_do(tmp_path: Path, kind: str) -> None:
+    """OpenSSL takes more; gRPC would go on in silence with the certificate of before, or could not bind."""
+    make, good = KEYS[kind]
+    pair = Authority(tmp_path).certify("daemon", "localhost", key=make())
+    if not good:
+        with pytest.raises(BindError, match=rf"daemon\.crt: its key is {kind.partition(',')[0]}: expected RSA of at"):
+            certificates_of(Tls(pair.cert, pair.key))
+        return
+    server = grpc.server(ThreadPoolExecutor(1))
+    shown = credentials(certificates_of(Tls(pair.cert, pair.key)))
+    assert server.add_secure_port("127.0.0.1:0", shown)
+    server.stop(None).wait()
+
+
+def test_authorities_of_an_empty_file_are_none(tmp_path: Path, pair: Pair) -> None:
+    """It is named."""
+    empty = tmp_path / "empty"
+    empty.touch()
+    with pytest.raises(BindError, match=r"empty: there are no certificates in it"):
+        certificates_of(Tls(pair.cert, pair.key, empty))
+
+
+@pytest.mark.parametrize(("since", "until", "why"), [(-3, -1, "has ended"), (1, 2, "does not count before 20")])
+def test_one_that_counts_goes_on_in_place_of_one_that_does_not(
+    tmp_path: Path, pair: Pair, caplog: pytest.LogCaptureFixture, since: int, until: int, why: str
+) -> None:
+    """With a warning. One that counts is shown, and said by name and end; so is any, where there is none that does."""
+    told: list[Shown | None] = []
+    authority = Authority(tmp_path, "second")
+    certificates = certificates_of(Tls(pair.cert, pair.key), told.append)
+    first = certificates.now()
+
+    def put(other: Pair) -> Shown:
+        for file, made in zip(pair.both, other.both, strict=True):
+            made.replace(file)
+        return certificates.now()
+
+    assert put(authority.certify("wrong", "localhost", since=since, until=until)) is first
+    (line,) = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert f"it {why}" in line.getMessage()
+    assert f"the one of before is still shown: {first}" in line.getMessage()
+    assert told == [first, None]
+    with caplog.at_level("INFO"):
+        second = put(authority.certify("fresh", "localhost"))
+    assert told == [first, None, second]
+    assert caplog.messages[-1] == f"tls: a new certificate is shown from now on: {second}"
+    assert re.fullmatch(r"fresh, until \d{4}-\d\d-\d\d \d\d:\d\d UTC", str(second))
+    late = certificates_of(Tls(*authority.certify("late", "localhost", since=-3, until=-1).both))
+    assert str(late.now()).startswith("late, until ")
+
+
+def test_one_that_came_early_is_shown_in_its_time(tmp_path: Path, pair: Pair) -> None:
+    """Without another change of its files, unless they were changed again."""
+    now = [time.time()]
+    certificates = Certificates(Tls(*pair.both), time=lambda: now[0])
+    first = certificates.now()
+    early = Authority(tmp_path, "second").certify("early", "localhost", since=1, until=3)
+    for file, made in zip(pair.both, early.both, strict=True):
+        made.replace(file)
+    assert certificates.now() is certificates.now() is first
+    now[0] += 2 * 86400
+    second = certificates.now()
+
+    assert second.name == "early"
+    assert certificates.now() is second
+
+
+def test_a_certificate_without_a_common_name_is_said_by_another(tmp_path: Path) -> None:
+    """As those are that live for days only."""
+    authority = Authority(tmp_path)
+    hosted = authority.certify("hosted", "10.0.0.1", "spiffe://prod/governor", "localhost", common=False)
+    nobody = authority.certify("nobody", "10.0.0.1", common=False)
+    told = [str(certificates_of(Tls(*each.both)).now()) for each in (hosted, nobody)]
+
+    assert told[0].startswith("spiffe://prod/governor, until ")
+    assert told[1].startswith("without a name, until ")
 
 
 @given(st.data())
@@ -133,4 +230,4 @@ def test_a_certificate_that_is_torn_is_no_crash(pair: Pair, data: st.DataObject)
     path = pair.cert.with_name("torn.crt")
     path.write_text(ssl.DER_cert_to_PEM_cert(bytes(torn[: data.draw(st.integers(1, len(torn)))])))
     with suppress(BindError):
-        Certificates(Tls(path, pair.key))
+        certificates_of(Tls(path, pair.key))

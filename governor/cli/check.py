@@ -9,7 +9,7 @@ import click
 from governor.cli.exits import CommandError, Exit
 from governor.cli.options import Settings, examples, output_option, with_settings
 from governor.cli.output import say, say_json
-from governor.wording import counted, printable
+from governor.wording import SECOND, counted, printable
 
 
 @click.command(
@@ -31,6 +31,8 @@ def check(settings: Settings, *, file: Path) -> Exit:
     each problem with file, line, path and message.
     """
     from governor.address import UnixAddress
+    from governor.certificates import doubts
+    from governor.clock import unix_nanos
     from governor.config import ConfigError, load, loads
     from governor.folders import open_to_others
 
@@ -47,7 +49,8 @@ def check(settings: Settings, *, file: Path) -> Exit:
         say_json({"ok": False, "resources": {}, "warnings": [], "problems": problems})
         return Exit.BAD_CONFIG
     sockets = [address.path for address in (*config.listen, *config.admin) if isinstance(address, UnixAddress)]
-    warnings = [*config.warnings, *filter(None, map(open_to_others, sockets))]
+    tls = [] if config.tls is None else doubts(config.tls, unix_nanos() / SECOND)
+    warnings = [*config.warnings, *filter(None, map(open_to_others, sockets)), *tls]
     kinds = [resource.kind for resource in config.resources]
     if settings.json:
         say_json({"ok": True, "resources": Counter(kinds), "warnings": warnings, "problems": []})

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from governor.config import json_schema
+from tests.certificates import Authority
 from tests.cli.conftest import Run
 from tests.cli.process import BOUND, COMMAND, ROOT
 
@@ -139,3 +140,34 @@ def test_schema_prints_the_json_schema(run: Run) -> None:
     ended = run("schema")
 
     assert (ended.exit, json.loads(ended.out)) == (0, json_schema())
+
+
+def test_files_of_tls_with_which_no_daemon_starts_are_warnings(run: Run, tmp_path: Path) -> None:
+    """Each of them, and so is a key that all may read: they may be others where the daemon runs."""
+    authority = Authority(tmp_path)
+    good, old = authority.certify("good", "localhost"), authority.certify("old", "localhost", since=-3, until=-1)
+    early = authority.certify("early", "localhost", since=1, until=2)
+    file = tmp_path / "tls.yaml"
+
+    def warnings(cert: Path, key: Path) -> list[str]:
+        file.write_text(f"{{listen: ['tls://127.0.0.1:0'], tls: {{cert: {cert}, key: {key}}}}}\n")
+        ended = run("check", str(file), "-o", "json")
+        assert ended.exit == 0
+        told: list[str] = json.loads(ended.out)["warnings"]
+        return told
+
+    for pair in (good, old, early):
+        pair.key.chmod(0o640)
+    assert warnings(*good.both) == []
+    (gone,) = warnings(tmp_path / "gone.crt", good.key)
+    (other,) = warnings(old.cert, good.key)
+    (ended,) = warnings(*old.both)
+    (begins,) = warnings(*early.both)
+    good.key.chmod(0o644)
+    (shown,) = warnings(*good.both)
+
+    assert gone == f"tls: {tmp_path}/gone.crt: No such file or directory: no daemon starts with that"
+    assert "they are no certificate and its key" in other
+    assert ended == f"tls: {old.cert}: nobody believes it now: it has ended"
+    assert f"{early.cert}: nobody believes it now: it does not count before 20" in begins
+    assert shown == f"tls: every user of this machine may read the key: chmod o= {good.key}"

@@ -22,7 +22,7 @@ from governor.http.door import Door, sans
 from governor.http.server import HttpServer, serve
 from governor.rpc.guard import Guard
 from governor.tls import Tls
-from tests.certificates import Authority, Pair
+from tests.certificates import Authority, Pair, certificates_of
 from tests.core.declared import semaphore
 from tests.http.conftest import Daemon
 
@@ -324,7 +324,7 @@ async def test_a_certificate_is_asked_of_nobody_and_opens_what_a_token_does(
 ) -> None:
     """A probe has none. One of somebody else's, or that is over, is no connection at all."""
     ours, clients = tmp_path / "authority.crt", Authority(tmp_path, "clients")
-    certificates = Certificates(Tls(pair.cert, pair.key, clients.cert))
+    certificates = certificates_of(Tls(pair.cert, pair.key, clients.cert))
     shown = {
         "none": None,
         "host": clients.certify("host", "reader.internal"),

@@ -11,11 +11,10 @@ import pytest_asyncio
 from aiohttp import ClientConnectorError, ClientSession
 
 from governor.address import TcpAddress
-from governor.certificates import Certificates
 from governor.http import handshake
 from governor.http.server import MAX_CONNECTIONS, HttpServer, serve
 from governor.tls import Tls
-from tests.certificates import Authority, Pair
+from tests.certificates import Authority, Pair, certificates_of
 from tests.http.conftest import Daemon
 from tests.http.test_server import connection, until
 
@@ -36,7 +35,7 @@ def pair(authority: Authority) -> Pair:
 async def server(daemon: Daemon, pair: Pair) -> AsyncIterator[HttpServer]:
     """Speaks TLS, and leaves nothing behind."""
     server = await serve(
-        TcpAddress("127.0.0.1", 0, tls=True), daemon.pages, certificates=Certificates(Tls(pair.cert, pair.key))
+        TcpAddress("127.0.0.1", 0, tls=True), daemon.pages, certificates=certificates_of(Tls(pair.cert, pair.key))
     )
     yield server
     await server.stop()
@@ -133,7 +132,7 @@ async def test_a_handshake_that_does_not_end_is_ended(
     """After a time, also if nothing at all is said."""
     monkeypatch.setattr(handshake, "HANDSHAKE_SECONDS", 0.05)
     server = await serve(
-        TcpAddress("127.0.0.1", 0, tls=True), daemon.pages, certificates=Certificates(Tls(pair.cert, pair.key))
+        TcpAddress("127.0.0.1", 0, tls=True), daemon.pages, certificates=certificates_of(Tls(pair.cert, pair.key))
     )
     async with connection(server) as (reader, _):
         with suppress(ConnectionError):

@@ -20,14 +20,13 @@ from grpc_reflection.v1alpha import reflection_pb2
 
 from governor.access import Client, Verb, digest_of
 from governor.address import TcpAddress, UnixAddress
-from governor.certificates import Certificates
 from governor.rpc.admin import Where
 from governor.tls import Tls
 from governor.v1 import admin_pb2
 from governor.v1 import governor_pb2 as pb
 from governor.v1.admin_pb2_grpc import AdminStub
 from governor.v1.governor_pb2_grpc import GovernorStub
-from tests.certificates import Authority, Pair
+from tests.certificates import Authority, Pair, certificates_of
 from tests.rpc.conftest import ask
 from tests.rpc.operators import Operated, operated
 from tests.rpc.peer import hello
@@ -147,7 +146,7 @@ async def doors(folder: Path, certified: Certified, *, known: bool = True, apart
     """``known``: whether it knows its clients. ``apart``: whether operators have addresses of their own."""
     own = (UnixAddress(folder / "admin.sock", 0o600), TcpAddress("127.0.0.1", 0)) if apart else ()
     clients = CLIENTS if known else None
-    certificates = Certificates(certified.tls)
+    certificates = certificates_of(certified.tls)
     async with (
         operated(folder, clients=clients, where=Where(own), certificates=certificates) as world,
         AsyncExitStack() as stack,
