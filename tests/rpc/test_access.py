@@ -461,6 +461,7 @@ async def test_whoever_steps_in_is_told_of_as_the_client_that_he_is(folder: Path
     said = (("governor-actor", "eve@desk"), *known("boss"))
     async with operated(folder, *RESOURCES, clients=(A, BOSS)) as operators:
         watching = operators.admin.Watch(admin_pb2.WatchRequest(), metadata=known("boss"))
+        await watching.read()  # that it has begun: what happens before that, it need not tell
         lease = await operators.world.stub.Acquire(ask("sem"), metadata=known("a"))
         await operators.admin.PauseResource(admin_pb2.PauseResourceRequest(resource="sem"), metadata=said)
         await operators.admin.Revoke(admin_pb2.RevokeRequest(lease_ids=[lease.lease.id]), metadata=said)
