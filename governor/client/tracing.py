@@ -4,6 +4,7 @@ It knows where OpenTelemetry would be. It must never load it: a program that tra
 """
 
 import logging
+import os
 import sys
 import threading
 from typing import TYPE_CHECKING, Final
@@ -16,14 +17,19 @@ if TYPE_CHECKING:
 Trace = tuple[str, str]
 
 _LOG: Final = logging.getLogger("governor.client")
+# The API makes a provider of this name when it is first asked for one.
+_NAMED: Final = "OTEL_PYTHON_TRACER_PROVIDER" in os.environ
 # Whatever is there in its place is not OpenTelemetry as we know it; that does not change, and is said once.
 _unusable = threading.Event()
 
 
 def asking(claims: "Claims") -> "Asking | None":
     """The span of an ask that begins now; None in a program that does not trace, which costs it a look."""
-    # None is what stands there for a module that must not be loaded.
-    if sys.modules.get("opentelemetry.trace") is None or _unusable.is_set():
+    api = sys.modules.get("opentelemetry.trace")
+    # None is also what stands there for a module that must not be loaded. Many programs load the API by way of some
+    # library and set nothing up, and to ask it so costs a fifth of an acquire: where it keeps a provider is no part of
+    # its contract, so only what is surely none is believed.
+    if api is None or (getattr(api, "_TRACER_PROVIDER", api) is None and not _NAMED) or _unusable.is_set():
         return None
     try:
         from governor.client import spans  # noqa: PLC0415 - it loads what the program has loaded

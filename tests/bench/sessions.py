@@ -45,6 +45,7 @@ _CONFIG: Final = f"""
 listen: ["127.0.0.1:0"]
 http: 127.0.0.1:0
 defaults: {{lease: 30s, max_wait: 1h, max_waiters: {2 * crowd.CROWD}}}
+bounds: {{sessions: {3 * crowd.CROWD}, sessions_per_client: {3 * crowd.CROWD}}}
 durability: none  # as the peers, which write nothing down; what a journal costs is in a section of its own
 semaphores:
   {NAME}: {{permits: {PERMITS}}}

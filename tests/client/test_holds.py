@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 import pytest
+from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.trace import StatusCode
 
@@ -20,7 +21,7 @@ CLAIMS: Final = (("many", 1),)
 def program(monkeypatch: pytest.MonkeyPatch) -> Program:
     """One that traces all it does."""
     made = Program(TracerProvider(shutdown_on_exit=False))
-    monkeypatch.setattr(spans, "get_tracer_provider", lambda: made.provider)
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", made.provider)
     return made
 
 

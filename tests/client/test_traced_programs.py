@@ -66,6 +66,25 @@ def test_a_program_that_does_not_trace_pays_nothing_for_it(daemon: Daemon, me: R
     assert bool(loaded) is bool(loads)
 
 
+@pytest.mark.parametrize(("name", "loaded"), [("", False), ("the default", True)])
+def test_the_api_alone_is_not_even_asked(name: str, loaded: bool) -> None:  # noqa: FBT001
+    """Some library may have loaded it; but a provider may be named, and is made when the API is first asked for it."""
+    lines = [
+        "import os, sys",
+        f"os.environ.update({{'OTEL_PYTHON_TRACER_PROVIDER': {name!r}}} if {name!r} else {{}})",
+        "import opentelemetry.trace",
+        "from governor.client import tracing",
+        "tracing.asking((('many', 1),))",
+        "print('governor.client.spans' in sys.modules)",
+    ]
+    environ = {key: value for key, value in os.environ.items() if key != "OTEL_PYTHON_TRACER_PROVIDER"}
+    said = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)], env=environ, capture_output=True, check=True, text=True
+    )
+
+    assert said.stdout == f"{loaded}\n"
+
+
 def test_a_program_with_a_provider_traces_by_itself(daemon: Daemon, me: Raw, collector: Collector) -> None:
     """Nothing has to be said to the client."""
     lines = [

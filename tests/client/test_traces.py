@@ -15,7 +15,6 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
 from opentelemetry.trace import SpanKind, StatusCode
 
 from governor import AsyncClient, Client, LeaseLost, NotGranted, Unavailable, UsageError
-from governor.client import spans
 from tests.client.program import Program
 from tests.e2e.client import Client as Raw
 from tests.e2e.conftest import starting
@@ -70,7 +69,7 @@ async def _acquire(gov: AsyncClient, resource: str) -> None:
 def program(monkeypatch: pytest.MonkeyPatch) -> Program:
     """One that traces all it does, of which there may be one in a process."""
     made = Program(TracerProvider(shutdown_on_exit=False))
-    monkeypatch.setattr(spans, "get_tracer_provider", lambda: made.provider)
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", made.provider)
     return made
 
 
@@ -239,7 +238,7 @@ class TestThreads:
     ) -> None:
         """Who begins a trace has decided."""
         program = Program(TracerProvider(ParentBased(ALWAYS_OFF), shutdown_on_exit=False))
-        monkeypatch.setattr(spans, "get_tracer_provider", lambda: program.provider)
+        monkeypatch.setattr(trace, "_TRACER_PROVIDER", program.provider)
         with Client(daemon.address, name="unsampled") as gov:
             gov.acquire("many").release()
             gov.acquire("many").release()

@@ -33,7 +33,7 @@ def test_one_that_lacks_something_is_said_once(
 ) -> None:
     """Such as one of long ago."""
     old = ModuleType("opentelemetry.trace")
-    old.__dict__.update({key: value for key, value in vars(trace).items() if key != name})
+    old.__dict__.update({key: value for key, value in vars(trace).items() if key != name}, _TRACER_PROVIDER=object())
     monkeypatch.setitem(sys.modules, "opentelemetry.trace", old)
 
     assert [asking(CLAIMS) for _ in range(3)] == [None] * 3
