@@ -120,10 +120,10 @@ monitoring: .venv/run.stamp
 # --- checks -----------------------------------------------------------------------------------------------------
 
 .PHONY: test format-check lint types imports proto-check test-core simulate test-shells test-long faults fuzz abuse reloads
-# The tests of the core and the simulator keep one processor busy, and the others often wait: together they take little
-# more than the longer.
-test: format-check lint imports types proto-check
-	@$(MAKE) --jobs=2 --output-sync=target test-core test-shells simulate
+# The tests of everything else mostly wait, so what keeps a processor busy runs beside them, one after the other. All of it is
+# installed before, since two would install into the same place at once.
+test: .venv/dev.stamp build/node/stamp build/page/stamp
+	@$(MAKE) --jobs=2 --output-sync=target test-shells format-check lint imports types proto-check test-core simulate
 
 format-check: .venv/dev.stamp
 	@echo "== format"
@@ -158,7 +158,7 @@ simulate: .venv/dev.stamp
 # Much of it waits for processes, so there are more workers than processors. tests/conftest.py says what begins first.
 test-shells: .venv/dev.stamp build/node/stamp build/page/stamp
 	@echo "== tests of everything else"
-	@$(py) -m pytest tests --ignore=tests/core --numprocesses=3 --dist=loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	@$(py) -m pytest tests --ignore=tests/core --numprocesses=4 --dist=loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 # The state machines of the engine and of the client for minutes, not seconds, and with other examples each time.
 test-long: .venv/dev.stamp
