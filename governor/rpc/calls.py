@@ -112,6 +112,9 @@ class Tellings:
             elif self._stopping:
                 refusal = status.STOPPING
             else:
+                # On their own, as those of a session: an end that comes while the first message is on its way would
+                # send them once more, and gRPC then sends nothing at all.
+                await context.send_initial_metadata(())
                 refusal = await self._tell(name, method(raw, context), context, cut=cut)
             if refusal is not None:
                 await context.abort(refusal.code, refusal.message, refusal.metadata)
@@ -122,6 +125,8 @@ class Tellings:
         self, name: str, messages: AsyncGenerator[Answer, None], context: Context, *, cut: bool
     ) -> status.Refusal | None:
         """All of them, as fast as the client reads; why, if it does not end well."""
+        if self._stopping:
+            return status.STOPPING
         task = asyncio.current_task()
         assert task is not None, "a call is answered outside of any task"
         if cut:
