@@ -25,6 +25,7 @@ _CONFIG: Final = """
 listen: ["127.0.0.1:0"]
 http: 127.0.0.1:0
 defaults: {lease: 1h, on_disconnect: keep, max_wait: 1h, max_waiters: 100000}
+bounds: {streams: 20000, sessions: 20000, sessions_per_client: 20000}
 semaphores:
   lent: {permits: unlimited}
   one: {permits: 1}
