@@ -1,19 +1,15 @@
 """Examples of waits and holds in a real Prometheus, as dashboards ask for them."""
 
-import json
-import subprocess
 import time
-import urllib.parse
-import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
-
-import pytest
 
 from tests.e2e.client import Client, ask
 from tests.e2e.conftest import starting
 from tests.e2e.process import BOUND, until
-from tests.monitoring.boards import Json, at, boards, filled, objects, panels, text
+from tests.monitoring.boards import Json, boards, filled, objects, panels, text
+from tests.monitoring.prometheus import data, scraping
 from tests.trace.collector import collecting
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -26,41 +22,14 @@ scrape_configs:
 """
 
 
-@pytest.fixture
-def prometheus(program: Callable[[str], str], tmp_path: Path) -> Iterator[Callable[[str], str]]:
-    """Starts one that keeps examples, and scrapes this address; where it answers."""
-    started: list[subprocess.Popen[bytes]] = []
-
-    def start(http: str) -> str:
-        (tmp_path / "prometheus.yaml").write_text(CONFIG.format(http=http), encoding="utf-8")
-        command = [
-            program("prometheus"),
-            f"--config.file={tmp_path / 'prometheus.yaml'}",
-            f"--storage.tsdb.path={tmp_path / 'data'}",
-            "--web.listen-address=127.0.0.1:0",
-            "--enable-feature=exemplar-storage",
-            "--log.format=json",
-        ]
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        started.append(process)
-        assert process.stderr is not None
-        for line in process.stderr:
-            said = json.loads(line)
-            if said.get("msg") == "Listening on":
-                return str(said["address"])
-        raise AssertionError("Prometheus has ended")
-
-    yield start
-    for process in started:
-        with process:
-            process.kill()
-
-
-def test_what_a_dashboard_asks_for_is_there(tmp_path: Path, prometheus: Callable[[str], str]) -> None:
+def test_what_a_dashboard_asks_for_is_there(tmp_path: Path, program: Callable[[str], str]) -> None:
     """The last of each bucket of waits and holds, with the trace that it is in; one query of each panel asks for it."""
-    with collecting() as collector, starting(tmp_path) as start:
+    prometheus = program("prometheus")
+    with ExitStack() as stack:
+        collector, start = stack.enter_context(collecting()), stack.enter_context(starting(tmp_path))
         daemon = start(f"tracing: http://{collector.address}\nsemaphores: {{db: {{permits: 1}}}}\n")
-        address = prometheus(daemon.http)
+        config = CONFIG.format(http=daemon.http)
+        address = stack.enter_context(scraping(prometheus, tmp_path, config, "--enable-feature=exemplar-storage"))
         with Client(daemon.address) as client:
             first = client.acquire("db")
             waiting = client.stub.Acquire.future(ask("db"), metadata=FOLLOWING, timeout=BOUND)
@@ -86,7 +55,5 @@ def _shown_with_examples(board: dict[str, Json]) -> Iterator[str]:
 def _traces(address: str, expr: str) -> set[str]:
     """Of all examples that a query has."""
     now = time.time()
-    parameters = urllib.parse.urlencode({"query": expr, "start": now - 3600, "end": now + 3600})
-    with urllib.request.urlopen(f"http://{address}/api/v1/query_exemplars?{parameters}", timeout=BOUND) as answer:
-        series = objects(at(json.loads(answer.read()), "data"))
+    series = objects(data(address, "query_exemplars", query=expr, start=now - 3600, end=now + 3600))
     return {text(each, "labels", "trace_id") for found in series for each in objects(found["exemplars"])}

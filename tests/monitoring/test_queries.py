@@ -1,12 +1,9 @@
 """Every query of every dashboard, and every rule, asked of a real Prometheus that watches a real daemon under load."""
 
-import json
 import math
 import signal
 import socket
 import time
-import urllib.parse
-import urllib.request
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -28,6 +25,7 @@ from tests.monitoring.boards import (
     text,
     variables,
 )
+from tests.monitoring.prometheus import data
 from tests.monitoring.rules import alerts, records
 
 # What is shown, and what a rate is over; scrapes come twice a second.
@@ -46,9 +44,7 @@ class Prometheus:
 
     def data(self, path: str, **parameters: str) -> Json:
         """What it answers."""
-        url = f"http://{self.address}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
-        with urllib.request.urlopen(url, timeout=_BOUND_S) as answer:
-            return at(json.loads(answer.read()), "data")
+        return data(self.address, path, **parameters)
 
     def shows(self, expr: str) -> bool:
         """Whether a query has any number in its answer; one that is no PromQL raises."""

@@ -1,12 +1,7 @@
 """The scrape config of the README for TLS and a token, as a real Prometheus reads it."""
 
-import json
 import re
-import socket
-import subprocess
 import tempfile
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +13,9 @@ from governor.cli.main import main
 from governor.token import new
 from tests.certificates import Authority
 from tests.e2e.conftest import starting
-from tests.e2e.process import BOUND, until
+from tests.e2e.process import until
+from tests.monitoring.boards import at, objects
+from tests.monitoring.prometheus import data, scraping
 
 _README: Final = Path(__file__).parents[2] / "deploy" / "monitoring" / "README.md"
 
@@ -60,30 +57,14 @@ def test_prometheus_scrapes_over_tls_as_a_client(
             "scrape_interval": "1s",
             "scrape_timeout": "1s",
         }
-        (tmp_path / "prometheus.yaml").write_text(yaml.safe_dump(config))
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            address = f"127.0.0.1:{probe.getsockname()[1]}"
-        command = [
-            prometheus,
-            f"--config.file={tmp_path}/prometheus.yaml",
-            f"--storage.tsdb.path={tmp_path}/data",
-            f"--web.listen-address={address}",
-        ]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-            try:
-                until(lambda: _value(address, "up") == 1, "it is scraped")
-                until(lambda: _value(address, "governor_tls_last_reload_successful") == 1, "over TLS")
-                token.write_text(new())
-                until(lambda: _value(address, "up") == 0, "another token is refused")
-            finally:
-                process.terminate()
+        with scraping(prometheus, tmp_path, yaml.safe_dump(config)) as address:
+            until(lambda: _value(address, "up") == 1, "it is scraped")
+            until(lambda: _value(address, "governor_tls_last_reload_successful") == 1, "over TLS")
+            token.write_text(new())
+            until(lambda: _value(address, "up") == 0, "another token is refused")
 
 
 def _value(address: str, expr: str) -> float | None:
-    try:
-        with urllib.request.urlopen(f"http://{address}/api/v1/query?query={expr}", timeout=BOUND) as answer:
-            found = json.loads(answer.read())["data"]["result"]
-    except (urllib.error.URLError, ConnectionError):
-        return None
-    return float(found[0]["value"][1]) if found else None
+    found = objects(at(data(address, "query", query=expr), "result"))
+    values = [at(sample, "value") for sample in found]
+    return float(str(values[0][1])) if values and isinstance(values[0], list) else None
