@@ -8,8 +8,8 @@ import pytest
 from tests.programs import PROGRAMS, needed
 
 ROOT = Path(__file__).parent
-# No package brings leave to mount a disk, which can then be filled, nor a kubectl that is new enough.
-SKIPS = {"faults/test_faults.py", "deploy/test_kubernetes.py"}
+# No package brings leave to mount a disk, which can then be filled.
+SKIPS = {"faults/test_faults.py"}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
