@@ -23,6 +23,8 @@ from tests.faults.declared import BOUNDS, YAML
 from tests.history.log import Declared, History, read
 from tests.proxy import Proxy
 
+# What daemons are started as, if not otherwise said.
+SPARE: Final = "tests.faults.spare"
 _HEAD: Final = """\
 listen: [unix:{folder}/socket]
 http: 127.0.0.1:0
@@ -44,7 +46,7 @@ class Scene:
     ``head``: lines of the config before what is declared. ``module``: the daemon, as a `spare`.
     """
 
-    def __init__(self, folder: Path, seed: int, *, head: str = "", module: str = "tests.faults.spare") -> None:
+    def __init__(self, folder: Path, seed: int, *, head: str = "", module: str = SPARE) -> None:
         self.folder: Final = folder
         self.state: Final = folder / "state"
         self.chance: Final = Random(seed)
