@@ -26,6 +26,26 @@ semaphores:
 SOON: Final = BOUND
 
 
+class Stall:
+    """The client's thread stands still from when the time of its leases is over, as it sees it, until it is let go."""
+
+    def __init__(self, gov: Client | AsyncClient) -> None:
+        self._begun, self._gate = threading.Event(), threading.Event()
+        gov._settings.link.submit(self._stand_still)
+        assert self._begun.wait(SOON)
+
+    def _stand_still(self, talk: Conversation) -> None:
+        for held in talk.keeping._held.values():
+            held.until = time.monotonic_ns()
+        talk.keeping.look_at = 0
+        self._begun.set()
+        self._gate.wait(SOON)
+
+    def end(self) -> None:
+        """Go on."""
+        self._gate.set()
+
+
 def lose(me: Raw, lease: Lease) -> None:
     """Somebody else gives it back, which its holder learns from the daemon."""
     me.release(lease.id)
@@ -55,17 +75,10 @@ def test_a_lost_lease_is_told_in_every_way(gov: Client, me: Raw) -> None:
 def test_a_lease_that_is_over_is_lost_also_before_the_thread_has_noticed(gov: Client, me: Raw, how: str) -> None:
     """A process that was stopped goes on with any of its threads: whoever asks has the clock. It is told once."""
     told: list[Lease] = []
-    stalled, gate = threading.Event(), threading.Event()
-    lease = gov.acquire("one", lease=0.5, on_loss=told.append)
-
-    def stall(_: Conversation) -> None:
-        stalled.set()
-        gate.wait(SOON)
-
-    gov._settings.link.submit(stall)
-    assert stalled.wait(SOON)
+    lease = gov.acquire("one", on_loss=told.append)
     assert not lease.lost
-    until(lambda: lease.remaining == 0, "its time is over")
+    stall = Stall(gov)
+    assert lease.remaining == 0
     with pytest.raises((LeaseLost, ZeroDivisionError)) as lost, ExitStack() as block:
         block.push(lease)  # it was entered when it was still ours
         if how == "checking":
@@ -81,7 +94,7 @@ def test_a_lease_that_is_over_is_lost_also_before_the_thread_has_noticed(gov: Cl
         assert str(lost.value) == f"lease {lease.id} on one is lost: unreachable"
     assert (lease.lost, lease.ended, lease.remaining) == (True, True, 0.0)
 
-    gate.set()
+    stall.end()
     until(lambda: told == [lease], "the thread has noticed, and told it once")
     until(lambda: me.counts("one") == (0, 0), "it is back")
 
@@ -225,21 +238,13 @@ async def test_a_loss_cancels_nobody_after_the_block(daemon: Daemon, me: Raw) ->
 
 async def test_a_task_that_has_found_out_by_the_clock_is_not_cancelled_for_it(daemon: Daemon) -> None:
     """Leaving its block has told it; the client's thread notices later, when the task is at something else."""
-    stalled, gate = threading.Event(), threading.Event()
-
-    def stall(_: Conversation) -> None:
-        stalled.set()
-        gate.wait(SOON)
-
     async with AsyncClient(daemon.address) as gov:
         with pytest.raises(LeaseLost) as lost:
-            async with gov.acquire("one", lease=0.5, on_loss="cancel") as lease:
-                gov._settings.link.submit(stall)
-                until(
-                    lambda: stalled.is_set() and lease.remaining == 0, "its time is over, and the thread stands still"
-                )
+            async with gov.acquire("one", on_loss="cancel") as lease:
+                stall = Stall(gov)
+                assert lease.remaining == 0
         assert (lost.value.lease, lost.value.reason) == (lease.id, "unreachable")
-        gate.set()
+        stall.end()
         await _has_been_told(gov)
         assert lease.lost
 
