@@ -282,27 +282,34 @@ async def _has_been_told(gov: AsyncClient) -> None:
 
 
 def test_a_busy_program_keeps_its_leases(daemon: Daemon, me: Raw) -> None:
-    """For three lease times: an event loop that is blocked, one that is kept busy, and a thread that spins."""
-    busy = 3.1
+    """Each is kept alive twice: of an event loop that is blocked, of one that is busy, and of a thread that spins."""
+    length = 5.0
 
-    def spin() -> None:
-        end = time.monotonic() + busy
+    def goes_on(lease: Lease | AsyncLease, since: float) -> bool:
+        """Until it lasts for longer than one keep-alive makes it last: there is one in each third of its length."""
+        left = lease.remaining
+        assert left, "it is lost"
+        return time.monotonic() + left < since + length / 2
+
+    def block(lease: AsyncLease, since: float) -> None:
+        while goes_on(lease, since):
+            time.sleep(0.5)
+
+    def spin(lease: Lease | AsyncLease, since: float) -> None:
         number = 0
-        while time.monotonic() < end:
-            number = (number * 31 + 7) % 1_000_003
+        while goes_on(lease, since):
+            for _ in range(100_000):
+                number = (number * 31 + 7) % 1_000_003
 
-    async def hold(client: AsyncClient, body: Callable[[], None]) -> None:
-        async with client.acquire("kept", lease=1):
-            body()
+    async def hold(client: AsyncClient, body: Callable[[AsyncLease, float], None]) -> None:
+        async with client.acquire("kept", lease=length) as lease:
+            body(lease, time.monotonic() + (lease.remaining or 0))
 
     gov, async_gov = Client(daemon.address), AsyncClient(daemon.address)
     with ThreadPoolExecutor(3) as pool:
-        bodies = [
-            pool.submit(asyncio.run, hold(async_gov, lambda: time.sleep(busy))),
-            pool.submit(asyncio.run, hold(async_gov, spin)),
-        ]
-        with gov.acquire("kept", lease=1):
-            spin()
+        bodies = [pool.submit(asyncio.run, hold(async_gov, body)) for body in (block, spin)]
+        with gov.acquire("kept", lease=length) as lease:
+            spin(lease, time.monotonic() + (lease.remaining or 0))
         for body in bodies:
             body.result(SOON)
     gov.close()
