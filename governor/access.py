@@ -97,13 +97,8 @@ class Policy:
 
     def __init__(self, clients: Sequence[Client]) -> None:
         self.clients = tuple(clients)
-        self._by_name = {client.name: client for client in clients}
         self._by_san = {san: client for client in clients for san in client.sans}
         self._tokens = [(token, client) for client in clients for token in client.tokens]
-
-    def named(self, name: str) -> Client | None:
-        """The one of this name."""
-        return self._by_name.get(name)
 
     def of_token(self, digest: bytes) -> Client | None:
         """Whose token has this digest. It takes as long whoever's it is: all of them are compared, each to its end."""
