@@ -46,7 +46,8 @@ class Lending:
         self.waiters.join(ask)
         self.waiters.wait(ask.event.ticket, deadline, ask.event.wait)
         self.register.enter(ask, ask)
-        self.touched.extend([resource for resource, _ in ask.wants])
+        # Behind others it changes nothing for anybody.
+        self.touched.extend([resource for resource, _ in ask.wants if resource.line.head is ask])
 
     def wait_too(self, ask: Ask, event: Acquire, deadline: Nanos) -> None:
         """One more ticket waits at the place of ``ask``."""
@@ -178,11 +179,10 @@ class Lending:
     def _await_ripening(self, resource: Resource, since: Nanos) -> None:
         """Put on the agenda when, after ``since``, time alone lets this line move."""
         at: Nanos | None = None
-        if (ask := resource.line.head) is not None:
-            permits = ask.permits_of(resource)
-            if not resource.limit.can_take(permits, since):
-                at = resource.limit.wake_at(permits, since)
-                assert at is None or at > since, "I3: what can be taken now was not"
+        permits = resource.line.head_permits
+        if permits and not resource.limit.can_take(permits, since):
+            at = resource.limit.wake_at(permits, since)
+            assert at is None or at > since, "I3: what can be taken now was not"
         self.resources.ripen(resource, at)
 
 

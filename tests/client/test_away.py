@@ -16,7 +16,7 @@ from typing import Final, Literal
 import pytest
 
 from governor import AsyncClient, Client, GovernorError, LeaseLost, NotGranted, Unavailable
-from governor.client import conversation, patience
+from governor.client import contact, patience
 from governor.client.asks import SECOND
 from tests.client.conftest import Run, is_kept_alive
 from tests.client.scene import leases_in
@@ -458,8 +458,8 @@ def test_a_daemon_that_is_stopped_costs_what_was_held_at_our_own_deadline(gov: C
 
 def test_a_silent_connection_is_given_up(gov: Client, daemon: Daemon, me: Raw, monkeypatch: pytest.MonkeyPatch) -> None:
     """While something depends on it; as long as it is probed and answers, it is kept."""
-    monkeypatch.setattr(conversation, "PROBE", 600_000_000)
-    monkeypatch.setattr(conversation, "SILENCE", 2_500_000_000)
+    monkeypatch.setattr(contact, "PROBE", 600_000_000)
+    monkeypatch.setattr(contact, "SILENCE", 2_500_000_000)
     lease = gov.acquire("long")
     link = gov._settings.link
     sock = link._connection.socket
