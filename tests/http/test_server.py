@@ -19,6 +19,7 @@ from governor.lock import BindError
 from governor.metrics import Facts
 from tests.http.conftest import Daemon
 from tests.metrics.reading import resource, snapshot
+from tests.ports import own_ports
 
 
 @asynccontextmanager
@@ -106,13 +107,14 @@ class TestBinding:
 
     async def test_the_port_is_free_after_stop(self, daemon: Daemon) -> None:
         """And may be taken again at once; to stop twice is no more than once."""
-        async with listening(daemon) as first:
-            await exchange(first, b"GET / HTTP/1.0\r\n\r\n")
-            await first.stop()
-        second = await serve(TcpAddress("127.0.0.1", first.port), daemon.pages)
-        await second.stop()
+        with own_ports(1) as (port,):
+            for _ in range(2):
+                server = await serve(TcpAddress("127.0.0.1", port), daemon.pages)
+                await exchange(server, b"GET / HTTP/1.0\r\n\r\n")
+                await server.stop()
+                await server.stop()
 
-        assert second.port == first.port
+                assert server.port == port
 
     async def test_stop_does_not_wait_for_idle_connections(
         self, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
