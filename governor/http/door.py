@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Final
 
+from governor import der
 from governor.access import Client
 from governor.core.types import SECOND, Denial, Reason
 from governor.http.reply import Reply, say
@@ -46,9 +47,8 @@ class Door:
 
 
 def sans(certificate: object) -> tuple[str, ...]:
-    """The names of hosts and the URIs in a certificate, as the ssl module tells of one that is in order."""
-    found = certificate.get("subjectAltName", ()) if isinstance(certificate, dict) else ()
-    return tuple(name for kind, name in found if kind in {"DNS", "URI"})
+    """The names of hosts and the URIs in a certificate that is in order, as `Handshakes` has it of a connection."""
+    return der.sans_of(certificate) if isinstance(certificate, bytes) else ()
 
 
 def _as_bearer(said: str) -> str:
