@@ -356,7 +356,10 @@ async def test_what_is_refused_was_asked_all_the_same(folder: Path) -> None:
 
 
 async def test_a_renewal_gives_no_more_than_its_client_may_have_by_then(folder: Path) -> None:
-    """Of a lease that was granted when it could have more: one that says nothing, and a session that is there."""
+    """Of a lease that was granted when it could have more: one that says nothing, and a session that is there.
+
+    What a session adopts, and what it asks for once more, is renewed, too.
+    """
     token = (digest_of(b"token of c"),)
     long = want(1, "open")
     long.lease.FromSeconds(60)
@@ -369,7 +372,10 @@ async def test_a_renewal_gives_no_more_than_its_client_may_have_by_then(folder: 
         renewed = (await stub.Renew(pb.RenewRequest(lease_ids=[lease]), metadata=metadata)).results[0]
         heard = await peer.do(keep_alive=True)
         told = [each for each in heard.results if each.lease_id == theirs]
+        heard = await peer.do(acquires=[long], adopts=[pb.SessionAdopt(op=2, lease_id=lease)])
+        again = {each.lease.id: each.lease.remaining.ToNanoseconds() for each in heard.grants}
 
+        assert again == {lease: 5 * SECOND, theirs: 5 * SECOND}
         assert renewed.remaining.ToNanoseconds() == 5 * SECOND
         assert [each.remaining.ToNanoseconds() for each in told] == [5 * SECOND]
 
