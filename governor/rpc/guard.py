@@ -12,6 +12,7 @@ from typing import Final
 
 from grpc import aio
 
+from governor import token
 from governor.access import ANOTHERS_LEASE, UNKNOWN_CALLER, Client, Policy, Verb, digest_of
 from governor.allowance import Allowances
 from governor.core.effects import LeaseResult, LeaseState
@@ -22,7 +23,6 @@ from governor.wording import span
 
 Context = aio.ServicerContext[bytes, bytes]
 
-TOKEN_KEY: Final = "authorization"  # noqa: S105 - the name of a header
 # Where gRPC puts the certificate. What it has read in it itself ends at the first NUL of each name.
 _CERTIFICATE: Final = "x509_pem_cert"
 _SCHEME: Final = "bearer "
@@ -99,10 +99,10 @@ class Guard:
         # A token that is wrong is not made good by a certificate.
         # Which of two would count is not for a proxy between us to decide.
         if len(said) == 1 and isinstance(said[0], str) and said[0][: len(_SCHEME)].lower() == _SCHEME:
-            token = said[0][len(_SCHEME) :].strip()
-            if 0 < len(token) <= _MAX_TOKEN:
+            shown = said[0][len(_SCHEME) :].strip()
+            if 0 < len(shown) <= _MAX_TOKEN:
                 # Over HTTP it may hold bytes that are no text, which no token does.
-                digest = digest_of(token.encode(errors="surrogatepass"))
+                digest = digest_of(shown.encode(errors="surrogatepass"))
                 if (client := self.policy.of_token(digest)) is not None:
                     return Caller(client, digest)
         return None
@@ -191,8 +191,8 @@ class Guard:
         most = caller.client.max_lease
         if lease is not None or most is None:
             return lease
-        usual = [spec.lease for claim in claims if (spec := self._driver.declared(claim.resource)) is not None]
-        return most if usual and min(usual) > most else None
+        usual = self._driver.usual_lease(claims)
+        return most if usual is not None and usual > most else None
 
     def foreign(self, caller: Caller, leases: Sequence[LeaseId], *, renew: bool = False) -> dict[LeaseId, LeaseResult]:
         """Those of these that live and that he may not give back, or not ``renew``, with what he is told of them."""
@@ -215,7 +215,7 @@ class Guard:
 
 
 def _said(context: Context) -> list[str | bytes]:
-    return [value for key, value in context.invocation_metadata() or () if key == TOKEN_KEY]
+    return [value for key, value in context.invocation_metadata() or () if key == token.KEY]
 
 
 def _sans(context: Context) -> tuple[str, ...]:

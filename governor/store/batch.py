@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from governor.core.types import Nanos
+from governor.clock import unix_nanos
+from governor.core.types import SECOND, Nanos
 from governor.process import boot
 from governor.store.rows import FADING_COLUMNS, LEASE_COLUMNS, PAST_COLUMNS, RESOURCE_COLUMNS, Plain, SteeredRow
 from governor.store.stretches import run, stretches
@@ -19,7 +20,9 @@ _DROP_LEASES: Final = "DELETE FROM lease WHERE id BETWEEN ? AND ?"
 _MOVE_LEASES: Final = "UPDATE lease SET deadline = ?, orphaned = ?, graced = ? WHERE id BETWEEN ? AND ?"
 _PUT_PAST: Final = f"INSERT OR REPLACE INTO past ({PAST_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
 _DROP_PAST: Final = "DELETE FROM past WHERE id = ?"
-_PUT_RESOURCE: Final = f"INSERT OR REPLACE INTO resource ({RESOURCE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+_PUT_RESOURCE: Final = (
+    f"INSERT OR REPLACE INTO resource ({RESOURCE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+)
 _PUT_FADING: Final = f"INSERT INTO fading ({FADING_COLUMNS}) VALUES (?, ?, ?, ?, ?)"  # noqa: S608
 _DROP_RESOURCE: Final = "DELETE FROM resource WHERE name = ?"
 _STEER: Final = (
@@ -87,4 +90,4 @@ class Batch:
 
 def wall_clock() -> str:
     """Now, for people."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+    return datetime.fromtimestamp(unix_nanos() / SECOND, UTC).isoformat(timespec="milliseconds")
