@@ -25,8 +25,9 @@ class Verb(StrEnum):
     ADMIN = "admin"
 
 
-# In the sentence of a refusal, after "may not".
-_TOLD: Final = {Verb.ACQUIRE: "acquire", Verb.READ: "look at it", Verb.ADMIN: "step in"}
+# In the sentence of a refusal, after "may not": of a resource that it names, and of none or all.
+_TOLD: Final = {Verb.ACQUIRE: "acquire it", Verb.READ: "look at it", Verb.ADMIN: "step in"}
+_TOLD_OF_NONE: Final = {**_TOLD, Verb.ACQUIRE: "acquire"}
 
 
 @dataclass(slots=True, frozen=True)
@@ -75,17 +76,21 @@ class Client:
     def refusal(self, verb: Verb, resources: Iterable[str] = ()) -> Denial | None:
         """Why it may not do that to all of these; without any, to none in particular."""
         if not self.may(verb):
-            return Denial(Reason.PERMISSION_DENIED, next(iter(resources), ""), expected=_TOLD[verb])
+            resource = next(iter(resources), "")
+            return self._denied(_TOLD[verb] if resource else _TOLD_OF_NONE[verb], resource)
         for resource in resources:
             if not self.covers(resource):
-                return Denial(Reason.PERMISSION_DENIED, resource, expected=_TOLD[verb])
+                return self._denied(_TOLD[verb], resource)
         return None
 
     def refusal_of_all(self, verb: Verb) -> Denial | None:
         """Why it may not do that to the daemon as a whole: its resources must be all that there ever are."""
         if self.may(verb) and ALL in self.resources:
             return None
-        return Denial(Reason.PERMISSION_DENIED, expected=f"{_TOLD[verb]} for the whole daemon")
+        return self._denied(f"{_TOLD_OF_NONE[verb]} for the whole daemon")
+
+    def _denied(self, what: str, resource: str = "") -> Denial:
+        return Denial(Reason.PERMISSION_DENIED, resource, expected=what, client=self.name)
 
     def lost_any(self, after: "Client") -> bool:
         """Whether it may do less than before, ``after`` something has changed."""

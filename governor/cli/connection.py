@@ -221,8 +221,6 @@ def _failure(error: grpc.Call, where: Where, seconds: float | None) -> CommandEr
     if reason:
         if retry is not None and "try again in" not in sentence:
             sentence += f"; try again in {span(retry)}"
-        if reason == "UNAUTHENTICATED":
-            sentence += f"; {token.VARIABLE} names the file with it"
         ending = BY_REASON.get(reason, BY_STATUS[code.name])
         return CommandError(ending, sentence, reason=reason, facts=facts, retry=retry)
     # Without the daemon's own reason, what ended the call stands between it and us.

@@ -129,10 +129,10 @@ class Denial:
     ``resource`` is what it is about; empty when it is about the whole daemon, which may be what drains.
 
     ``field`` and ``expected`` are for a malformed ask; of one that its client may not make, ``expected`` is what he may
-    not, or how much he may, and of one that cannot be put on record, what is not there yet. ``asked`` and ``limit`` are
-    for one above capacity,
-    ``longest`` is the wait or the lease that the resource allows at most, where the refusal is about that;
-    ``retry_after`` is how long until it would work (None: nobody can tell), ``ended`` is for a lease.
+    not, or how much he may, and ``client`` who he is known to be; of one that cannot be put on record, ``expected`` is
+    what is not there yet. ``asked`` and ``limit`` are for one above capacity, ``longest`` is the wait or the lease that
+    the resource allows at most, where the refusal is about that; ``retry_after`` is how long until it would work (None:
+    nobody can tell), ``ended`` is for a lease.
     """
 
     reason: Reason
@@ -144,3 +144,4 @@ class Denial:
     longest: Nanos | None = None
     retry_after: Nanos | None = None
     ended: Ended | None = None
+    client: str = ""
