@@ -3,7 +3,7 @@
 It knows shapes only. It must never decide anything: a value here means the same to everybody who holds it.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NewType
 
@@ -103,12 +103,17 @@ class Grant:
 class Said:
     """What goes along with an order and decides nothing: who says he gives it, and why, in his own words.
 
-    ``client``: as which he is known, for whoever is told of it at once. It is not kept with what was ordered.
+    ``client``: as which he is known.
     """
 
     actor: str = ""
     reason: str = ""
-    client: str = field(default="", compare=False)
+    client: str = ""
+
+    def plain(self) -> dict[str, str]:
+        """For the record; a client that is known is there where there are any."""
+        said = {"actor": self.actor, "reason": self.reason}
+        return {**said, "client": self.client} if self.client else said
 
 
 UNSAID: Final = Said()

@@ -285,6 +285,7 @@ class MemberState(_message.Message):
     BY_OPERATOR_FIELD_NUMBER: _builtins.int
     ACTOR_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    ACTOR_CLIENT_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     state: Global___MemberState.State.ValueType
     generation: _builtins.int
@@ -299,6 +300,8 @@ class MemberState(_message.Message):
     actor: _builtins.str
     """Who, as he says, and why, in his own words."""
     reason: _builtins.str
+    actor_client: _builtins.str
+    """As which client of the config he is known. Empty: nobody was asked."""
     @_builtins.property
     def attributes(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     @_builtins.property
@@ -322,10 +325,11 @@ class MemberState(_message.Message):
         by_operator: _builtins.bool = ...,
         actor: _builtins.str = ...,
         reason: _builtins.str = ...,
+        actor_client: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["quarantined_for", b"quarantined_for"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "attributes", b"attributes", "by_operator", b"by_operator", "failures", b"failures", "generation", b"generation", "id", b"id", "lendings", b"lendings", "lent", b"lent", "max_leases", b"max_leases", "quarantined_for", b"quarantined_for", "reason", b"reason", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "actor_client", b"actor_client", "attributes", b"attributes", "by_operator", b"by_operator", "failures", b"failures", "generation", b"generation", "id", b"id", "lendings", b"lendings", "lent", b"lent", "max_leases", b"max_leases", "quarantined_for", b"quarantined_for", "reason", b"reason", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

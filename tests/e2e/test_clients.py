@@ -139,6 +139,7 @@ def test_who_was_refused_what_and_why_is_told(
             for _ in range(100):
                 with pytest.raises(NotGranted, match='client "mail" may not acquire it') as caught:
                     gov.acquire("orders", wait=0)
+                assert (caught.value.reason, caught.value.resource) == ("permission_denied", "orders")
         assert command(daemon, tokens["mail"], "pause", "mail").exit == 4
         assert "GOVERNOR_TOKEN_FILE names the file" in command(daemon, None, "acquire", "mail").err
         daemon.said(r'refused: client "mail" may not acquire it: orders$')
@@ -150,7 +151,6 @@ def test_who_was_refused_what_and_why_is_told(
         )
         daemon.end()
         watched = [json.loads(line) for line in watch.stdout]
-    assert (caught.value.reason, caught.value.resource) == ("permission_denied", "orders")
 
     audited = [json.loads(line) for line in (folder / "audit.jsonl").read_text(encoding="utf-8").splitlines()]
     on_trail = [line for line in audited if line["what"] == "refused"]

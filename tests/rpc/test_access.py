@@ -475,11 +475,21 @@ async def test_whoever_steps_in_is_told_of_as_the_client_that_he_is(folder: Path
             assert isinstance(heard, admin_pb2.WatchResponse)
             events += heard.events
 
+        override = admin_pb2.SetOverrideRequest(resource="open", settings={"permits": "5"}, length=Duration(seconds=9))
+        await operators.admin.SetOverride(override, metadata=said)
+        quarantine = admin_pb2.QuarantineMemberRequest(resource="pool", member="spare")
+        out = await operators.admin.QuarantineMember(quarantine, metadata=said)
+        listing = await operators.world.stub.ListResources(pb.ListResourcesRequest(), metadata=known("a"))
+        listed = {each.name: each for each in listing.resources}
+
     told = {each.what: (each.client, each.actor, each.actor_client) for each in events}
     assert told["granted"] == ("a", "", "")
     assert told["paused"] == told["revocation"] == ("", "eve@desk", "boss")
     assert told["revoked"] == ("a", "eve@desk", "boss")
     assert operators.reloads == ["eve@desk (client boss)"]
+    # It stands beside what is ordered, too.
+    for ordered in (listed["sem"], listed["open"].override, out.members[0]):
+        assert (ordered.actor, ordered.actor_client) == ("eve@desk", "boss")
 
 
 async def told(watching: "Watching", number: int) -> list[admin_pb2.Event]:
