@@ -47,7 +47,7 @@ class Audit(Declared):
         one_of(AuditEvents),
         Field(
             description="What is written: operators, what they and the daemon itself do; leases, also all that befalls "
-            "a lease; all, also who waits, is refused or gives up.",
+            "a lease, and what a client may not do; all, also who waits, is refused or gives up.",
             examples=list(AuditEvents),
             json_schema_extra={"default": str(AuditEvents.LEASES)},
         ),

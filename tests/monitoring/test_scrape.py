@@ -1,4 +1,4 @@
-"""What a real Prometheus makes of the pages: over TLS with a token, as the README says, and whatever names are there."""
+"""What a real Prometheus makes of the pages: over TLS with a token, as the README says, and with any names on them."""
 
 import re
 import tempfile
