@@ -41,6 +41,7 @@ py := $(bin)/python
 pip := $(py) -m pip --quiet --disable-pip-version-check
 install := $(pip) install --constraint constraints.txt
 sources := pyproject.toml constraints.txt governor/__init__.py
+kubectl := tests/deploy/kubectl.txt
 
 .PHONY: help
 help:
@@ -64,10 +65,12 @@ $(py):
 	@$(install) --no-build-isolation --editable '.[daemon]'
 	@touch $@
 
-.venv/dev.stamp: $(sources) | $(py)
+.venv/dev.stamp: $(sources) $(kubectl) | $(py)
 	@echo "installing governor and its development tools into .venv"
 	@$(install) hatchling editables setuptools
 	@$(install) --no-build-isolation --editable '.[dev]'
+	@$(pip) install --require-hashes --only-binary :all: --requirement $(kubectl) || \
+	  echo "kubectl cannot be installed here: the tests of deploy/kubernetes will fail" >&2
 	@touch .venv/run.stamp $@
 
 .venv/bench.stamp: $(sources) | .venv/dev.stamp

@@ -208,13 +208,27 @@ class Changes:
         tickets, self._tickets = taken.tickets + self._tickets, []
         return tickets
 
+    def keep_trying(self) -> list[TicketId]:
+        """Not even an attempt could be made to write. The tickets returned are as of `give_back`.
+
+        It may be so for hours: of what comes and goes meanwhile no more is kept than an attempt would have left.
+        """
+        self._spent = self._spent[-REMEMBERED:]
+        self._forget_moves()
+        tickets, self._tickets = self._tickets, []
+        return tickets
+
+    def _forget_moves(self) -> None:
+        """Of leases that have ended since."""
+        self._moved = {lease for lease in self._moved if self._driver.held(lease) is not None}
+
     def forget_unwritten(self, written: set[int]) -> None:
         """Only leases of these ids are in the file: of others that have come and gone nothing is to be struck out.
 
         So an outage in which grants go on leaves no more behind than what is held and remembered.
         """
         held, past = self._driver.held, self._driver.past
-        self._moved = {lease for lease in self._moved if held(lease) is not None}
+        self._forget_moves()
         self._dirty = {
             lease for lease in self._dirty if lease in written or held(lease) is not None or past(lease) is not None
         }

@@ -1,4 +1,4 @@
-"""Clock: the only reader of time.
+"""Clock: the only reader of time in the daemon.
 
 It knows the monotonic clock and how to be called at an instant of it. It must never know what for. The wall clock
 is read for one thing alone: to tell people when something was.

@@ -6,7 +6,6 @@ about permits. In one sentence: nobody is told of a grant or of an end before it
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -136,8 +135,7 @@ class Journal:
                 if self._in_thread and self._flying is None:
                     self._spawn(self._write_in_thread())
             return asyncio.shield(self._next)
-        began = time.monotonic_ns()
-        now = self._clock.now()
+        began = now = self._clock.now()
         # While nothing is lent there is no heartbeat, and nobody has looked whether the files are still there.
         if beat or now - self._beat_at > 2 * BEAT:
             beat, self._beat_at = True, now
@@ -147,7 +145,7 @@ class Journal:
         except StoreError as error:
             self._fail(taken, error)
             return not self._refuse
-        self._succeed(taken, time.monotonic_ns() - began)
+        self._succeed(taken, self._clock.now() - began)
         return True
 
     async def _write_in_thread(self) -> None:
@@ -156,7 +154,7 @@ class Journal:
             self._flying, self._next = self._next, None
             flying = self._flying
             batch, taken = self._changes.take(beat=True)
-            began = time.monotonic_ns()
+            began = self._clock.now()
             try:
                 await self._run(self._store.write, batch)
             except StoreError as error:
@@ -164,7 +162,7 @@ class Journal:
                 self._fail(taken, error)
             else:
                 self._flying = None
-                self._succeed(taken, time.monotonic_ns() - began)
+                self._succeed(taken, self._clock.now() - began)
             flying.set_result(self._good())
         self._let_go()
 
@@ -193,7 +191,7 @@ class Journal:
     def _fail(self, taken: Taken | None, error: StoreError) -> None:
         """All of it is to be written yet; what was granted in it was told to nobody, and is taken back."""
         self.failed()
-        tickets = [] if taken is None else self._changes.give_back(taken)
+        tickets = self._changes.keep_trying() if taken is None else self._changes.give_back(taken)
         if str(error) != self.broken:
             meanwhile = "nothing is granted" if self._refuse else "what changes is forgotten at a restart"
             _LOG.error("%s; until then, %s", error, meanwhile)
@@ -220,7 +218,7 @@ class Journal:
         if written is not None:
             self._changes.forget_unwritten(written)
         batch, taken = self._changes.take(beat=True)
-        began = time.monotonic_ns()
+        began = self._clock.now()
         try:
             await self._run(self._store.write, batch)
         except StoreError as error:
@@ -228,7 +226,7 @@ class Journal:
             return
         self._retries = 0
         self.broken = ""
-        self._succeed(taken, time.monotonic_ns() - began)
+        self._succeed(taken, self._clock.now() - began)
         _LOG.info("%s: can be written again", self._store.path)
         if self._refuse:
             self._driver.set_writable(True)

@@ -9,11 +9,11 @@ A manager that is not there or does not listen must harm nobody: nothing here bl
 import asyncio
 import contextlib
 import socket
-import time
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Final, Self
 
+from governor.clock import LoopClock
 from governor.core.types import SECOND, Nanos
 
 _US: Final = 1000  # nanoseconds
@@ -36,7 +36,7 @@ class Notifier:
 
     def reloading(self) -> None:
         """A reload begins; `ready` ends it, however it went."""
-        self._say(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // _US}")
+        self._say(f"RELOADING=1\nMONOTONIC_USEC={LoopClock.now() // _US}")
 
     def stopping(self, status: str, within: Nanos) -> None:
         """The end begins, and may take so long. Without this a manager would kill a daemon that drains."""

@@ -19,7 +19,7 @@ class Seen:
         self.peaks = engine.peaks
         self.held, self.past, self.lease_of = engine.held, engine.past, engine.lease_of
         self.knows, self.client_of = engine.knows, engine.client_of
-        self.deadlines, self.grace = engine.deadlines, engine.grace
+        self.deadlines, self.grace, self.usual_lease = engine.deadlines, engine.grace, engine.usual_lease
         self.remembered, self.marks, self.fades = engine.remembered, engine.marks, engine.fades
         self.lease_ids, self.lease, self.covers = engine.lease_ids, engine.lease, engine.covers
         self.waiting, self.waiter = engine.waiting, engine.waiter

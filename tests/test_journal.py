@@ -706,6 +706,35 @@ class TestFailure:
         assert rig.ids() == [kept]
         assert [past.request_id for past in rig.on_record().past] == ["r"]
 
+    async def test_nor_is_it_while_the_file_cannot_even_be_opened(
+        self, runs: Runs, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Where it goes on for hours: what is kept is less than what an attempt to write would have."""
+        monkeypatch.setattr(journal, "_RETRY_S", (0.0,))
+        monkeypatch.setattr(changes, "REMEMBERED", 1)
+        rig = await runs.start(on_error=OnStoreError.CONTINUE)
+        kept = rig.take("one")
+        assert await rig.commit()
+        failures: list[int] = []
+        rig.journal.failed = lambda: failures.append(1)
+        rig.store.full = True
+        rig.take("api", "r1")
+        rig.take("api", "r2")
+        for _ in range(20):
+            lease = rig.take("many")
+            rig.driver.renew((lease, kept))
+            assert await rig.commit()
+            rig.driver.release((lease,))
+        tried = len(failures)
+        await until(lambda: len(failures) > tried + 1)
+
+        waiting = rig.journal._changes
+        assert (waiting._tickets, len(waiting._spent), waiting._moved) == ([], 1, {kept})
+        rig.store.full = False
+        await until(lambda: not rig.journal.broken)
+        assert rig.ids() == [kept]
+        assert [past.request_id for past in rig.on_record().past] == ["r2"]
+
     @pytest.mark.parametrize("name", ["one", "api"])
     async def test_a_grant_that_is_repeated_while_it_is_written_is_taken_back_too(self, runs: Runs, name: str) -> None:
         """Whoever repeats it would otherwise be told of a grant that no restart knows of."""

@@ -1,6 +1,6 @@
 """`governor leases`, `governor waiters` and `governor sessions`: who holds, who waits, who is there."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -9,7 +9,11 @@ from governor.cli.options import NAME, Settings, Whole, address_option, examples
 from governor.cli.output import say, say_json, say_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from governor.cli.table import Column
+
+T = TypeVar("T")
 
 _RESOURCE = click.argument("resource", metavar="[RES]", required=False, type=NAME, shell_complete=complete.resources)
 _CLIENT = click.option(
@@ -56,12 +60,8 @@ def leases(settings: Settings, *, resource: str | None, client: str | None, sess
     request = ListLeasesRequest(resource=resource or "", client=client or "", session=session or "", limit=limit)
     with reached(settings.where()) as admin, hints.guessing(admin.daemon, resource or ""):
         found = [lease for part in admin.listed(lambda stub: stub.ListLeases, request) for lease in part.leases]
-    if settings.json:
-        say_json({"leases": [entries.lease_record(lease) for lease in found]})
-    elif found:
-        say_table(entries.of_leases(found))
-    else:
-        say([_nothing("nothing is lent", "of", resource, client, session)])
+    nothing = _nothing("nothing is lent", "of", resource, client, session)
+    _show(settings, "leases", found, entries.lease_record, entries.of_leases, nothing)
 
 
 @click.command(
@@ -90,12 +90,8 @@ def waiters(settings: Settings, *, resource: str | None, client: str | None, ses
     request = ListWaitersRequest(resource=resource or "", client=client or "", session=session or "", limit=limit)
     with reached(settings.where()) as admin, hints.guessing(admin.daemon, resource or ""):
         found = [waiter for part in admin.listed(lambda stub: stub.ListWaiters, request) for waiter in part.waiters]
-    if settings.json:
-        say_json({"waiters": [entries.waiter_record(waiter) for waiter in found]})
-    elif found:
-        say_table(entries.of_waiters(found))
-    else:
-        say([_nothing("nobody waits", "for", resource, client, session)])
+    nothing = _nothing("nobody waits", "for", resource, client, session)
+    _show(settings, "waiters", found, entries.waiter_record, entries.of_waiters, nothing)
 
 
 @click.command(epilog=examples("governor sessions", "governor sessions --client importer"))
@@ -119,12 +115,25 @@ def sessions(settings: Settings, *, client: str | None) -> None:
     with reached(settings.where()) as admin:
         request = ListSessionsRequest(client=client or "")
         found = [each for part in admin.listed(lambda stub: stub.ListSessions, request) for each in part.sessions]
+    nothing = _nothing("no session is there", "", None, client, None)
+    _show(settings, "sessions", found, entries.session_record, entries.of_sessions, nothing)
+
+
+def _show(
+    settings: Settings,
+    key: str,
+    found: "Sequence[T]",
+    record: "Callable[[T], Mapping[str, object]]",
+    table: "Callable[[Sequence[T]], Sequence[Column]]",
+    nothing: str,
+) -> None:
+    """For programs under ``key``, for people as a table, or as a sentence where there is nothing."""
     if settings.json:
-        say_json({"sessions": [entries.session_record(session) for session in found]})
+        say_json({key: [record(each) for each in found]})
     elif found:
-        say_table(entries.of_sessions(found))
+        say_table(table(found))
     else:
-        say([_nothing("no session is there", "", None, client, None)])
+        say([nothing])
 
 
 def _nothing(what: str, of: str, resource: str | None, client: str | None, session: str | None) -> str:

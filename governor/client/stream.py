@@ -15,6 +15,7 @@ from h2.events import (
     DataReceived,
     Event,
     PingAckReceived,
+    RemoteSettingsChanged,
     ResponseReceived,
     StreamEnded,
     StreamReset,
@@ -24,15 +25,13 @@ from h2.exceptions import H2Error
 from h2.settings import SettingCodes, Settings
 from hpack import NeverIndexedHeaderTuple
 
+from governor.client.frames import Frames
+
 # What may be under way to us unread. The daemon writes small messages and bounds what it keeps for us.
 _WINDOW: Final = 4 * 1024 * 1024
 # A message of the daemon larger than this is none.
 _MAX_MESSAGE: Final = 64 * 1024 * 1024
 _PREFIX: Final = 5
-# Of an HTTP/2 frame: the bytes before its payload, and what says that a connection takes no more calls.
-_HEAD: Final = 9
-_GOAWAY: Final = 7
-_LONGEST_GOAWAY: Final = 16 * 1024
 
 
 class Ended(Exception):  # noqa: N818 - the end of a call need be no error
@@ -85,10 +84,7 @@ class Stream:
             ],
         )
         self.out = bytearray(self._http.data_to_send())
-        # What came of a frame that is looked at whole, and how much is to come of one that is not.
-        self._begun = b""
-        self._passing = 0
-        self._received = bytearray()
+        self._frames = Frames(self._id, _WINDOW)
         # What the windows do not let out yet.
         self._waiting = bytearray()
         self._ended: Ended | None = None
@@ -102,6 +98,7 @@ class Stream:
 
     def send(self, message: bytes) -> None:
         """One message. Raises Ended when the call takes none any more."""
+        self.check()
         self._waiting += b"\0" + len(message).to_bytes(4, "big") + message
         self._push()
 
@@ -116,44 +113,24 @@ class Stream:
 
     def receive(self, data: bytes) -> list[bytes]:
         """The whole messages that have come. Raises Ended after the last of them was returned."""
-        try:
-            events = self._http.receive_data(self._sift(data))
-        except H2Error as error:
-            raise Ended(None, f"not HTTP/2: {error}") from error
         ended: Ended | None = None
-        for event in events:
-            ended = ended or self._handle(event)
+        try:
+            if rest := self._frames.sift(data):
+                for event in self._http.receive_data(rest):
+                    ended = ended or self._handle(event)
+                self.out += self._http.data_to_send()
+        except (H2Error, ValueError) as error:
+            self._ended = Ended(None, f"not HTTP/2: {error}")
+            raise self._ended from error
+        self.out += self._frames.acknowledge()
         messages, fault = self._messages()
         ended = ended or fault
         if ended is None and self._waiting:
             self._push()
-        self.out += self._http.data_to_send()
-        if ended is not None and not messages:
-            raise ended
         self._ended = ended
+        if not messages:
+            self.check()
         return messages
-
-    def _sift(self, data: bytes) -> bytes:
-        """All that came but the announcements that this connection takes no new calls.
-
-        A server that ends says so first, and lets each call come to its end, with all that it has to say on it. For h2
-        the connection is closed by the announcement: it would let us hear nothing more, nor what came with it.
-        """
-        if self._begun:
-            data, self._begun = self._begun + data, b""
-        at = self._passing
-        while at + _HEAD <= len(data):
-            end = at + _HEAD + int.from_bytes(data[at : at + 3], "big")
-            if data[at + 3] == _GOAWAY and end - at <= _LONGEST_GOAWAY:
-                if end > len(data):
-                    break
-                last, error = data[at + _HEAD : at + _HEAD + 4], data[at + _HEAD + 4 : at + _HEAD + 8]
-                if int.from_bytes(error, "big") == 0 and int.from_bytes(last, "big") >= self._id:
-                    data, end = data[:at] + data[end:], at
-            at = end
-        self._passing = max(0, at - len(data))
-        self._begun, data = data[at:], data[:at]
-        return data
 
     def check(self) -> None:
         """Raise Ended if the last messages were the last."""
@@ -162,9 +139,13 @@ class Stream:
 
     def _handle(self, event: Event) -> Ended | None:
         if isinstance(event, DataReceived):
-            self._received += event.data
+            self._frames.received += event.data
             if event.flow_controlled_length:
                 self._http.acknowledge_received_data(event.flow_controlled_length, self._id)
+        elif isinstance(event, RemoteSettingsChanged):
+            window = event.changed_settings.get(SettingCodes.INITIAL_WINDOW_SIZE)
+            if window is not None:
+                self._frames.resize(window.new_value - (window.original_value or 0))
         elif isinstance(event, PingAckReceived):
             self.answered_at = min(int.from_bytes(event.ping_data, "big"), self._pinged_at)
         elif isinstance(event, (ResponseReceived, TrailersReceived)):
@@ -181,7 +162,7 @@ class Stream:
     def _messages(self) -> tuple[list[bytes], Ended | None]:
         """The whole messages, up to one that nobody would send."""
         messages: list[bytes] = []
-        received, at = self._received, 0
+        received, at = self._frames.received, 0
         while len(received) - at >= _PREFIX:
             size = int.from_bytes(received[at + 1 : at + _PREFIX], "big")
             if received[at] or size > _MAX_MESSAGE:
@@ -196,16 +177,7 @@ class Stream:
 
     def _push(self) -> None:
         """Let out as much as the windows take."""
-        try:
-            while self._waiting:
-                room = min(self._http.local_flow_control_window(self._id), self._http.max_outbound_frame_size)
-                if room <= 0:
-                    break
-                self._http.send_data(self._id, bytes(self._waiting[:room]))
-                del self._waiting[:room]
-        except H2Error as error:
-            raise Ended(None, str(error)) from error
-        self.out += self._http.data_to_send()
+        self.out += self._frames.let_out(self._waiting, self._http.max_outbound_frame_size)
 
 
 def _status(headers: Iterable[tuple[bytes | str, bytes | str]]) -> Ended | None:

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from governor.auditing import DEFAULT_KEEP, DEFAULT_MAX_SIZE, MIB, AuditEvents, Auditing, AuditPolicy
 from governor.config.accepts import refusal
-from governor.config.declared import Declared
+from governor.config.declared import Declared, optional
 from governor.config.nodes import Scalar
 from governor.config.values import PATH, SIZE_OR_UNLIMITED, one_of, whole
 
@@ -35,40 +35,36 @@ class Audit(Declared):
     policy: Annotated[
         AuditPolicy,
         one_of(AuditPolicy),
-        Field(
-            description="When the file cannot take lines as fast as they come: drop loses some and counts them; block "
+        optional(
+            "When the file cannot take lines as fast as they come: drop loses some and counts them; block "
             "has every answer wait until its line is written, and grants nothing while that is refused.",
+            default=str(AuditPolicy.DROP),
             examples=list(AuditPolicy),
-            json_schema_extra={"default": str(AuditPolicy.DROP)},
         ),
     ] = AuditPolicy.DROP
     events: Annotated[
         AuditEvents,
         one_of(AuditEvents),
-        Field(
-            description="What is written: operators, what they and the daemon itself do; leases, also all that befalls "
+        optional(
+            "What is written: operators, what they and the daemon itself do; leases, also all that befalls "
             "a lease, and what a client may not do; all, also who waits, is refused or gives up.",
+            default=str(AuditEvents.LEASES),
             examples=list(AuditEvents),
-            json_schema_extra={"default": str(AuditEvents.LEASES)},
         ),
     ] = AuditEvents.LEASES
     max_size: Annotated[
         int | None,
         SIZE_OR_UNLIMITED,
-        Field(
-            description="The size at which a new file is begun; unlimited leaves that to others, such as logrotate.",
+        optional(
+            "The size at which a new file is begun; unlimited leaves that to others, such as logrotate.",
+            default=f"{DEFAULT_MAX_SIZE // MIB}MiB",
             examples=["100MiB", "unlimited"],
-            json_schema_extra={"default": f"{DEFAULT_MAX_SIZE // MIB}MiB"},
         ),
     ] = DEFAULT_MAX_SIZE
     keep: Annotated[
         int,
         whole(1, _MAX_KEEP),
-        Field(
-            description="How many former files are kept, as FILE.1, the newest, to FILE.5.",
-            examples=[DEFAULT_KEEP],
-            json_schema_extra={"default": DEFAULT_KEEP},
-        ),
+        optional("How many former files are kept, as FILE.1, the newest, to FILE.5.", default=DEFAULT_KEEP),
     ] = DEFAULT_KEEP
 
     def auditing(self) -> Auditing:

@@ -15,7 +15,7 @@ from governor.bounds import (
     DEFAULT_STREAMS,
     Bounds,
 )
-from governor.config.declared import Declared
+from governor.config.declared import Declared, optional
 from governor.config.values import LENGTH, whole
 from governor.core.types import Nanos
 
@@ -42,46 +42,34 @@ class BoundsSection(Declared):
     streams: Annotated[
         int,
         whole(_FEWEST_STREAMS, _MOST),
-        Field(
-            description="How many calls and sessions one connection may have at a time; its client holds back more.",
-            examples=[DEFAULT_STREAMS],
-            json_schema_extra={"default": DEFAULT_STREAMS},
+        optional(
+            "How many calls and sessions one connection may have at a time; its client holds back more.",
+            default=DEFAULT_STREAMS,
         ),
     ] = DEFAULT_STREAMS
     handshake: Annotated[
         Nanos,
         LENGTH,
-        Field(
-            description="How long whoever connects to gRPC may take to say hello.",
-            examples=["10s"],
-            json_schema_extra={"default": "10s"},
-        ),
+        optional("How long whoever connects to gRPC may take to say hello.", default="10s"),
     ] = DEFAULT_HANDSHAKE
     sessions: Annotated[
         int,
         whole(1, _MOST),
-        Field(
-            description="How many sessions there may be of all clients; a new one beyond that is refused.",
-            examples=[DEFAULT_SESSIONS],
-            json_schema_extra={"default": DEFAULT_SESSIONS},
+        optional(
+            "How many sessions there may be of all clients; a new one beyond that is refused.", default=DEFAULT_SESSIONS
         ),
     ] = DEFAULT_SESSIONS
     sessions_per_client: Annotated[
         int,
         whole(1, _MOST),
-        Field(
-            description="How many sessions there may be of one client, by its name.",
-            examples=[DEFAULT_SESSIONS_EACH],
-            json_schema_extra={"default": DEFAULT_SESSIONS_EACH},
-        ),
+        optional("How many sessions there may be of one client, by its name.", default=DEFAULT_SESSIONS_EACH),
     ] = DEFAULT_SESSIONS_EACH
     http_connections: Annotated[
         int,
         whole(4, 10_000),
-        Field(
-            description="How many connections there may be over HTTP; one that asks nothing gives way to a new one.",
-            examples=[DEFAULT_HTTP],
-            json_schema_extra={"default": DEFAULT_HTTP},
+        optional(
+            "How many connections there may be over HTTP; one that asks nothing gives way to a new one.",
+            default=DEFAULT_HTTP,
         ),
     ] = DEFAULT_HTTP
 

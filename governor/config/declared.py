@@ -3,13 +3,14 @@
 It knows how pydantic reports, and turns each report around. It must never know any key.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, Final, Self, TypeVar
 
 from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     GetJsonSchemaHandler,
     JsonValue,
     ModelWrapValidatorHandler,
@@ -17,6 +18,7 @@ from pydantic import (
     ValidationInfo,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticCustomError
 
@@ -138,6 +140,14 @@ class Declared(BaseModel):
             schema.clear()
             schema |= {"anyOf": [mapping["properties"][cls.shorthand], mapping]}
         return reference
+
+
+def optional(description: str, *, default: JsonValue, examples: Sequence[JsonValue] = ()) -> FieldInfo:
+    """Of a key that may be left out. ``default``: what holds then, as it would be written; it is an example, too."""
+    field: FieldInfo = Field(
+        description=description, examples=[*examples] or [default], json_schema_extra={"default": default}
+    )
+    return field
 
 
 def given(accepts: Accepts[T], node: MappingNode, key: str, context: Context) -> T | None:

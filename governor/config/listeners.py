@@ -14,7 +14,7 @@ from pydantic_core import CoreSchema, core_schema
 from governor.address import DEFAULT_MODE, Address, TcpAddress, UnixAddress
 from governor.config import pages
 from governor.config.accepts import Context, context_of
-from governor.config.declared import SOME, Conflict, Declared, complain, given, quietly
+from governor.config.declared import SOME, Conflict, Declared, complain, given, optional, quietly
 from governor.config.nodes import ListNode, MappingNode, Node, Scalar
 from governor.config.pages import DEFAULT_HTTP
 from governor.config.problems import Trail
@@ -41,10 +41,10 @@ class Socket(Declared):
     mode: Annotated[
         int,
         MODE,
-        Field(
-            description="The mode of the socket: who may write to it may ask for permits.",
+        optional(
+            "The mode of the socket: who may write to it may ask for permits.",
+            default=f"0{DEFAULT_MODE:o}",
             examples=["0660", "0600"],
-            json_schema_extra={"default": f"0{DEFAULT_MODE:o}"},
         ),
     ] = DEFAULT_MODE
     owner: Annotated[str | int | None, ACCOUNT, Field(description="The user whom the socket is given to.")] = None

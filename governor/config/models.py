@@ -15,7 +15,7 @@ from governor.config.accepts import Context
 from governor.config.audits import AUDIT_OR_OFF, Audit
 from governor.config.bounds import BoundsSection
 from governor.config.clients import Clients, ClientSection
-from governor.config.declared import SOME, Conflict, Declared, given, list_of, mapping_of
+from governor.config.declared import SOME, Conflict, Declared, given, list_of, mapping_of, optional
 from governor.config.encryption import TlsSection
 from governor.config.listeners import DEFAULT_LISTEN, Listener, OneOrSome, apart, here
 from governor.config.nodes import MappingNode
@@ -97,70 +97,64 @@ class File(Declared):
     insecure: Annotated[
         bool,
         TRUE_OR_FALSE,
-        Field(
-            description="Whether to listen where other machines reach it although nothing is encrypted: something else "
+        optional(
+            "Whether to listen where other machines reach it although nothing is encrypted: something else "
             "must keep it from strangers then.",
+            default=False,
             examples=[True],
-            json_schema_extra={"default": False},
         ),
     ] = False
     http: Annotated[
         Http | None,
         HttpAt(),
-        Field(
-            description="Where the status page, /metrics and health are served: host:port, tls://host:port, or off; "
+        optional(
+            "Where the status page, /metrics and health are served: host:port, tls://host:port, or off; "
             "or a mapping that also says who may read them.",
+            default=str(DEFAULT_HTTP),
             examples=["127.0.0.1:7412", "off", {"address": "tls://0.0.0.0:7412", "clients": True}],
-            json_schema_extra={"default": str(DEFAULT_HTTP)},
         ),
     ] = Http(DEFAULT_HTTP)
     state: Annotated[
         Path,
         PATH,
-        Field(
-            description="The folder of the durable state. A relative one starts from the folder of this file, ~/ "
-            "from your own.",
+        optional(
+            "The folder of the durable state. A relative one starts from the folder of this file, ~/ from your own.",
+            default=DEFAULT_STATE,
             examples=["/var/lib/governor", "~/.local/state/governor"],
-            json_schema_extra={"default": DEFAULT_STATE},
         ),
     ] = Path(DEFAULT_STATE)
     drain_timeout: Annotated[
         Nanos,
         LENGTH_OR_ZERO,
-        Field(
-            description="How long a shutdown waits for the leases that are held.",
-            examples=["10s"],
-            json_schema_extra={"default": "10s"},
-        ),
+        optional("How long a shutdown waits for the leases that are held.", default="10s"),
     ] = DEFAULT_DRAIN_TIMEOUT
     durability: Annotated[
         Durability,
         one_of(Durability),
-        Field(
-            description="What leases survive: process, the death of the daemon; power, also that of the machine, at "
+        optional(
+            "What leases survive: process, the death of the daemon; power, also that of the machine, at "
             "the price of a disk write for each answer; none, neither.",
+            default=str(Durability.PROCESS),
             examples=list(Durability),
-            json_schema_extra={"default": str(Durability.PROCESS)},
         ),
     ] = Durability.PROCESS
     restart_grace: Annotated[
         Nanos,
         LENGTH_OR_ZERO,
-        Field(
-            description="How much longer leases live after a restart, so that their holders can come back; not again "
+        optional(
+            "How much longer leases live after a restart, so that their holders can come back; not again "
             "for one that was not renewed since the restart before.",
-            examples=["5s"],
-            json_schema_extra={"default": "5s"},
+            default="5s",
         ),
     ] = DEFAULT_RESTART_GRACE
     on_store_error: Annotated[
         OnStoreError,
         one_of(OnStoreError),
-        Field(
-            description="What to do while the state cannot be written: refuse grants nothing; continue goes on, and "
+        optional(
+            "What to do while the state cannot be written: refuse grants nothing; continue goes on, and "
             "forgets at a restart what could not be written.",
+            default=str(OnStoreError.REFUSE),
             examples=list(OnStoreError),
-            json_schema_extra={"default": str(OnStoreError.REFUSE)},
         ),
     ] = OnStoreError.REFUSE
     audit: Annotated[
@@ -184,10 +178,10 @@ class File(Declared):
     watch: Annotated[
         bool,
         TRUE_OR_FALSE,
-        Field(
-            description="Whether this file is read anew when it changes. Without it, SIGHUP or `governor reload` does.",
+        optional(
+            "Whether this file is read anew when it changes. Without it, SIGHUP or `governor reload` does.",
+            default=True,
             examples=[True, False],
-            json_schema_extra={"default": True},
         ),
     ] = True
     bounds: Annotated[
@@ -200,10 +194,10 @@ class File(Declared):
     max_client_series: Annotated[
         int,
         whole(0, MAX_CLIENT_SERIES),
-        Field(
-            description="For how many clients there are metrics of their own; all others are shown together, as other.",
+        optional(
+            "For how many clients there are metrics of their own; all others are shown together, as other.",
+            default=DEFAULT_CLIENT_SERIES,
             examples=[100, 0],
-            json_schema_extra={"default": DEFAULT_CLIENT_SERIES},
         ),
     ] = DEFAULT_CLIENT_SERIES
     defaults: Annotated[Defaults, Field(description="What holds for every resource that does not say otherwise.")] = (

@@ -11,7 +11,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from governor.address import TcpAddress
 from governor.config.accepts import Context, context_of
-from governor.config.declared import Declared, given
+from governor.config.declared import Declared, given, optional
 from governor.config.nodes import MappingNode
 from governor.config.values import TCP, TCP_OR_OFF, TRUE_OR_FALSE
 
@@ -47,21 +47,21 @@ class HttpSection(Declared):
     clients: Annotated[
         bool,
         TRUE_OR_FALSE,
-        Field(
-            description="Whether whoever reads there must be one of the clients, with the verb read; all but "
+        optional(
+            "Whether whoever reads there must be one of the clients, with the verb read; all but "
             "/-/healthy and /-/ready. Such a one sends its token as a bearer's or as a password, or has a certificate.",
+            default=False,
             examples=[True],
-            json_schema_extra={"default": False},
         ),
     ] = False
     insecure: Annotated[
         bool,
         TRUE_OR_FALSE,
-        Field(
-            description="Whether other machines may reach it although nothing is encrypted there: something else must "
+        optional(
+            "Whether other machines may reach it although nothing is encrypted there: something else must "
             "keep it from strangers then.",
+            default=False,
             examples=[True],
-            json_schema_extra={"default": False},
         ),
     ] = False
 

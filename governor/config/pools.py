@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Final
 from pydantic import ConfigDict, Field
 
 from governor.config.accepts import Context
-from governor.config.declared import Conflict, Declared, given, mapping_of
+from governor.config.declared import Conflict, Declared, given, mapping_of, optional
 from governor.config.nodes import MappingNode, found
 from governor.config.resources import Resource
 from governor.config.values import LENGTH, LENGTH_OR_ZERO, NAMES, ORDER, TEXT, Name, whole, why_no_name
@@ -95,21 +95,16 @@ class Pool(Resource):
     quarantine: Annotated[
         Nanos | None,
         LENGTH_OR_ZERO,
-        Field(
-            description="How long a member that came back broken is kept out; doubled each time it is broken "
+        optional(
+            "How long a member that came back broken is kept out; doubled each time it is broken "
             "again, up to max_quarantine. 0: not at all.",
-            examples=["1s"],
-            json_schema_extra={"default": "1s"},
+            default="1s",
         ),
     ] = None
     max_quarantine: Annotated[
         Nanos | None,
         LENGTH_OR_ZERO,
-        Field(
-            description="The longest quarantine; at least quarantine.",
-            examples=["5m"],
-            json_schema_extra={"default": "1m"},
-        ),
+        optional("The longest quarantine; at least quarantine.", default="1m", examples=["5m"]),
     ] = None
     max_lifetime: Annotated[
         Nanos | None,

@@ -94,6 +94,11 @@ class Looks:
         lease = self._lending.leases.live(lease_id)
         return None if lease is None else lease.grace
 
+    def usual_lease(self, claims: Iterable[Claim]) -> Nanos | None:
+        """How long a lease of all that lasts when its ask does not say; None when nothing of it would be lent."""
+        named = [self._lending.resources.get((claim.resource, claim.key)) for claim in claims]
+        return min([each.spec.lease for each in named if each is not None and each.limit.lends], default=None)
+
     def place(self, ticket: TicketId, *, now: Nanos) -> tuple[int, Nanos] | None:
         """Of a ticket in line, what ``Queued`` would say of it now: how many are ahead, and not before when."""
         known = self._lending.register.of_ticket(ticket)

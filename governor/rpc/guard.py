@@ -185,8 +185,8 @@ class Guard:
         most = caller.client.max_lease
         if lease is not None or most is None:
             return lease
-        usual = [spec.lease for claim in claims if (spec := self._driver.declared(claim.resource)) is not None]
-        return most if usual and min(usual) > most else None
+        usual = self._driver.usual_lease(claims)
+        return most if usual is not None and usual > most else None
 
     def foreign(self, caller: Caller, leases: Sequence[LeaseId], *, renew: bool = False) -> dict[LeaseId, LeaseResult]:
         """Those of these that live and that he may not give back, or not ``renew``, with what he is told of them."""

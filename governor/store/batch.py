@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from governor.core.types import Nanos
+from governor.clock import unix_nanos
+from governor.core.types import SECOND, Nanos
 from governor.process import boot
 from governor.store.rows import FADING_COLUMNS, LEASE_COLUMNS, PAST_COLUMNS, RESOURCE_COLUMNS, Plain, SteeredRow
 from governor.store.stretches import run, stretches
@@ -87,4 +88,4 @@ class Batch:
 
 def wall_clock() -> str:
     """Now, for people."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+    return datetime.fromtimestamp(unix_nanos() / SECOND, UTC).isoformat(timespec="milliseconds")

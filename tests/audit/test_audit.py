@@ -62,6 +62,14 @@ class Rig:
         assert isinstance(answer, Granted)
         return answer.lease
 
+    def wait_in_line(self) -> list[object]:
+        """Whoever asks for one more; what it is answered, when it is."""
+        queued = self.driver.ask(DB)
+        assert isinstance(queued, Queued)
+        answers: list[object] = []
+        self.driver.tell(queued.ticket, answers.append)
+        return answers
+
     def pairs(self, number: int) -> None:
         """So many grants, and as many releases."""
         for _ in range(number):
@@ -584,10 +592,7 @@ class TestBlock:
         rig = make(AuditPolicy.BLOCK)
         rig.driver.reconfigure((semaphore("db", 1),))
         held = rig.grant()
-        queued = rig.driver.ask(DB)
-        assert isinstance(queued, Queued)
-        answers: list[object] = []
-        rig.driver.tell(queued.ticket, answers.append)
+        answers = rig.wait_in_line()
         disk.error = FULL
         rig.driver.renew((held,))
         await rig.told()
@@ -603,10 +608,7 @@ class TestBlock:
         rig.driver.reconfigure((semaphore("db", 1),))
         held = rig.grant()
         assert await rig.told()
-        queued = rig.driver.ask(DB)
-        assert isinstance(queued, Queued)
-        answers: list[object] = []
-        rig.driver.tell(queued.ticket, answers.append)
+        answers = rig.wait_in_line()
         disk.error = FULL
         rig.driver.renew((held,))
         await rig.told()

@@ -8,12 +8,9 @@ ends by itself, as a program would. The peers have a connection for each task, g
 """
 
 import asyncio
-import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from contextlib import ExitStack
 from statistics import median
 from typing import Final
 
@@ -25,6 +22,7 @@ from tests.bench.peers import PEERS, Missing, Peer
 from tests.bench.peers.governor import GovernorPeer
 from tests.bench.peers.peer import NAME, PERMITS
 from tests.bench.quiet import Quiet
+from tests.bench.running import running
 from tests.bench.streams import connected, trips
 from tests.e2e.process import Daemon
 
@@ -56,24 +54,11 @@ semaphores:
 def run(report: Report) -> None:
     """Measure all of it."""
     report.section(f"sessions (AsyncClient and Client over TCP; {_TASKS} tasks or threads of one process)")
-    with _daemon() as daemon:
+    with running(_CONFIG) as daemon:
         _beside_peers(report, daemon)
         _threads(report, daemon)
         asyncio.run(_one_task(report, daemon))
         asyncio.run(crowd.run(report, daemon))
-
-
-@contextmanager
-def _daemon() -> Iterator[Daemon]:
-    with tempfile.TemporaryDirectory() as folder:
-        config = Path(folder, "governor.yaml")
-        config.write_text(_CONFIG)
-        daemon = Daemon(config, Path(folder, "state"))
-        try:
-            daemon.wait_until_it_serves()
-            yield daemon
-        finally:
-            daemon.end()
 
 
 # --- pairs a second ---------------------------------------------------------------------------------------------

@@ -5,15 +5,14 @@ Each figure is of a daemon of its own, since memory that was taken is not given 
 """
 
 import asyncio
-import tempfile
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager
-from pathlib import Path
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from typing import Final
 
 from governor.v1 import governor_pb2 as pb
 from tests.bench.figures import Figure, Report
 from tests.bench.process import resident
+from tests.bench.running import running
 from tests.bench.streams import Streams, connected
 from tests.e2e.process import Daemon, until
 
@@ -44,7 +43,7 @@ def run(report: Report) -> None:
 
 
 async def _memory(report: Report, name: str, gather: _Gather, number: int) -> None:
-    with _running() as daemon:
+    with running(_CONFIG) as daemon:
         async with AsyncExitStack() as stack:
             # One of them first, so that what is loaded or made once is not theirs.
             await _ask(stack, daemon, "lent", 1)
@@ -57,19 +56,6 @@ async def _memory(report: Report, name: str, gather: _Gather, number: int) -> No
         if gather is _leases:
             size = sum(path.stat().st_size for path in state.glob("state.db*"))
             report.add(Figure("disk of a lease", size / number / 1e3, "kB"))
-
-
-@contextmanager
-def _running() -> Iterator[Daemon]:
-    with tempfile.TemporaryDirectory() as folder:
-        config = Path(folder, "governor.yaml")
-        config.write_text(_CONFIG)
-        daemon = Daemon(config, Path(folder, "state"))
-        try:
-            daemon.wait_until_it_serves()
-            yield daemon
-        finally:
-            daemon.end()
 
 
 async def _ask(stack: AsyncExitStack, daemon: Daemon, resource: str, number: int) -> None:

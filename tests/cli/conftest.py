@@ -175,8 +175,9 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> Iterator[D
 
 
 def lease_of(run: Run, *arguments: str) -> int:
-    """The id of a lease that is granted."""
-    ended = run("acquire", *arguments, "-o", "json")
+    """The id of a lease that is granted: if nothing is said of its length, for longer than any test takes."""
+    length = () if "--lease" in arguments else ("--lease", "1h")
+    ended = run("acquire", *arguments, *length, "-o", "json")
     assert ended.exit == 0, ended.err
     lease = json.loads(ended.out)["lease"]
     assert isinstance(lease, int)

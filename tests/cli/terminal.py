@@ -10,6 +10,7 @@ import struct
 import subprocess
 import termios
 import time
+from codecs import getincrementaldecoder
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from fcntl import ioctl
@@ -28,6 +29,8 @@ class Terminal:
     def __init__(self, ours: int, shell: "subprocess.Popen[bytes]") -> None:
         self._ours = ours
         self._shell = shell
+        # A read may end within a letter.
+        self._letters = getincrementaldecoder("utf-8")()
         self.written = ""
         self._seen = 0
 
@@ -40,7 +43,7 @@ class Terminal:
         end = time.monotonic() + BOUND
         while (found := re.compile(pattern).search(self.written, self._seen)) is None:
             assert select.select([self._ours], [], [], max(0, end - time.monotonic()))[0], self.written
-            self.written += os.read(self._ours, 4096).decode()
+            self.written += self._letters.decode(os.read(self._ours, 4096))
         self._seen = found.end()
         return found
 

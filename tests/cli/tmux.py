@@ -72,6 +72,10 @@ class Window:
             time.sleep(0.05)
         return screen
 
+    def prompts(self) -> list[str]:
+        """The screen, once its shell waits for a command: what is typed sooner may be taken by a program that ends."""
+        return self.until(lambda screen: [line for line in screen if line][-1:] == ["$"])
+
     def shows(self, *words: str) -> list[str]:
         """The screen, once all of these stand on it."""
         return self.until(lambda screen: all(word in "\n".join(screen) for word in words))

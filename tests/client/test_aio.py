@@ -191,6 +191,7 @@ async def test_a_coroutine_that_is_closed_asks_for_nothing(gov: AsyncClient, me:
 async def test_fifty_tasks_share_a_client(gov: AsyncClient, me: Raw) -> None:
     """Never more of them inside than there are permits, and everybody gets in."""
     inside = most = entered = 0
+    together = asyncio.Barrier(3)
 
     async def work() -> None:
         nonlocal inside, most, entered
@@ -199,7 +200,8 @@ async def test_fifty_tasks_share_a_client(gov: AsyncClient, me: Raw) -> None:
                 inside += 1
                 entered += 1
                 most = max(most, inside)
-                await asyncio.sleep(0)
+                # Else it would be chance that three are inside at once.
+                await (together.wait() if entered <= 3 else asyncio.sleep(0))
                 inside -= 1
 
     await asyncio.gather(*[work() for _ in range(50)])

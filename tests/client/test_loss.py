@@ -26,6 +26,26 @@ semaphores:
 SOON: Final = BOUND
 
 
+class Stall:
+    """The client's thread stands still from when the time of its leases is over, as it sees it, until it is let go."""
+
+    def __init__(self, gov: Client | AsyncClient) -> None:
+        self._begun, self._gate = threading.Event(), threading.Event()
+        gov._settings.link.submit(self._stand_still)
+        assert self._begun.wait(SOON)
+
+    def _stand_still(self, talk: Conversation) -> None:
+        for held in talk.keeping._held.values():
+            held.until = time.monotonic_ns()
+        talk.keeping.look_at = 0
+        self._begun.set()
+        self._gate.wait(SOON)
+
+    def end(self) -> None:
+        """Go on."""
+        self._gate.set()
+
+
 def lose(me: Raw, lease: Lease) -> None:
     """Somebody else gives it back, which its holder learns from the daemon."""
     me.release(lease.id)
@@ -55,17 +75,10 @@ def test_a_lost_lease_is_told_in_every_way(gov: Client, me: Raw) -> None:
 def test_a_lease_that_is_over_is_lost_also_before_the_thread_has_noticed(gov: Client, me: Raw, how: str) -> None:
     """A process that was stopped goes on with any of its threads: whoever asks has the clock. It is told once."""
     told: list[Lease] = []
-    stalled, gate = threading.Event(), threading.Event()
-    lease = gov.acquire("one", lease=0.5, on_loss=told.append)
-
-    def stall(_: Conversation) -> None:
-        stalled.set()
-        gate.wait(SOON)
-
-    gov._settings.link.submit(stall)
-    assert stalled.wait(SOON)
+    lease = gov.acquire("one", on_loss=told.append)
     assert not lease.lost
-    until(lambda: lease.remaining == 0, "its time is over")
+    stall = Stall(gov)
+    assert lease.remaining == 0
     with pytest.raises((LeaseLost, ZeroDivisionError)) as lost, ExitStack() as block:
         block.push(lease)  # it was entered when it was still ours
         if how == "checking":
@@ -81,7 +94,7 @@ def test_a_lease_that_is_over_is_lost_also_before_the_thread_has_noticed(gov: Cl
         assert str(lost.value) == f"lease {lease.id} on one is lost: unreachable"
     assert (lease.lost, lease.ended, lease.remaining) == (True, True, 0.0)
 
-    gate.set()
+    stall.end()
     until(lambda: told == [lease], "the thread has noticed, and told it once")
     until(lambda: me.counts("one") == (0, 0), "it is back")
 
@@ -225,21 +238,13 @@ async def test_a_loss_cancels_nobody_after_the_block(daemon: Daemon, me: Raw) ->
 
 async def test_a_task_that_has_found_out_by_the_clock_is_not_cancelled_for_it(daemon: Daemon) -> None:
     """Leaving its block has told it; the client's thread notices later, when the task is at something else."""
-    stalled, gate = threading.Event(), threading.Event()
-
-    def stall(_: Conversation) -> None:
-        stalled.set()
-        gate.wait(SOON)
-
     async with AsyncClient(daemon.address) as gov:
         with pytest.raises(LeaseLost) as lost:
-            async with gov.acquire("one", lease=0.5, on_loss="cancel") as lease:
-                gov._settings.link.submit(stall)
-                until(
-                    lambda: stalled.is_set() and lease.remaining == 0, "its time is over, and the thread stands still"
-                )
+            async with gov.acquire("one", on_loss="cancel") as lease:
+                stall = Stall(gov)
+                assert lease.remaining == 0
         assert (lost.value.lease, lost.value.reason) == (lease.id, "unreachable")
-        gate.set()
+        stall.end()
         await _has_been_told(gov)
         assert lease.lost
 
@@ -277,27 +282,34 @@ async def _has_been_told(gov: AsyncClient) -> None:
 
 
 def test_a_busy_program_keeps_its_leases(daemon: Daemon, me: Raw) -> None:
-    """For three lease times: an event loop that is blocked, one that is kept busy, and a thread that spins."""
-    busy = 3.1
+    """Each is kept alive twice: of an event loop that is blocked, of one that is busy, and of a thread that spins."""
+    length = 5.0
 
-    def spin() -> None:
-        end = time.monotonic() + busy
+    def goes_on(lease: Lease | AsyncLease, since: float) -> bool:
+        """Until it lasts for longer than one keep-alive makes it last: there is one in each third of its length."""
+        left = lease.remaining
+        assert left, "it is lost"
+        return time.monotonic() + left < since + length / 2
+
+    def block(lease: AsyncLease, since: float) -> None:
+        while goes_on(lease, since):
+            time.sleep(0.5)
+
+    def spin(lease: Lease | AsyncLease, since: float) -> None:
         number = 0
-        while time.monotonic() < end:
-            number = (number * 31 + 7) % 1_000_003
+        while goes_on(lease, since):
+            for _ in range(100_000):
+                number = (number * 31 + 7) % 1_000_003
 
-    async def hold(client: AsyncClient, body: Callable[[], None]) -> None:
-        async with client.acquire("kept", lease=1):
-            body()
+    async def hold(client: AsyncClient, body: Callable[[AsyncLease, float], None]) -> None:
+        async with client.acquire("kept", lease=length) as lease:
+            body(lease, time.monotonic() + (lease.remaining or 0))
 
     gov, async_gov = Client(daemon.address), AsyncClient(daemon.address)
     with ThreadPoolExecutor(3) as pool:
-        bodies = [
-            pool.submit(asyncio.run, hold(async_gov, lambda: time.sleep(busy))),
-            pool.submit(asyncio.run, hold(async_gov, spin)),
-        ]
-        with gov.acquire("kept", lease=1):
-            spin()
+        bodies = [pool.submit(asyncio.run, hold(async_gov, body)) for body in (block, spin)]
+        with gov.acquire("kept", lease=length) as lease:
+            spin(lease, time.monotonic() + (lease.remaining or 0))
         for body in bodies:
             body.result(SOON)
     gov.close()

@@ -3,33 +3,19 @@
 import os
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 import pytest
 
+from tests.client import traced
 from tests.e2e.client import Client as Raw
-from tests.e2e.conftest import starting
 from tests.e2e.process import BOUND, ROOT, Daemon, until
-from tests.trace.collector import Collector, collecting
+from tests.trace.collector import Collector
 
-RESOURCES: Final = "semaphores: {many: {permits: unlimited}}"
-
-
-@pytest.fixture(scope="module")
-def collector() -> Iterator[Collector]:
-    """What the daemon sends its spans to."""
-    with collecting() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def daemon(collector: Collector) -> Iterator[Daemon]:
-    """One that traces."""
-    with tempfile.TemporaryDirectory(prefix="governor-") as name, starting(Path(name)) as start:
-        yield start(f"tracing: http://{collector.address}\n{RESOURCES}")
+YAML: Final = "semaphores: {many: {permits: unlimited}}"
+# Of this module: one that traces, and what it sends its spans to.
+collector = traced.collector
+daemon = traced.daemon
 
 
 def _said_by(lines: list[str], daemon: Daemon) -> str:

@@ -1,10 +1,7 @@
 """A program that traces has its asks and holds in its traces, and those of the daemon with them."""
 
 import asyncio
-import tempfile
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -15,34 +12,23 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
 from opentelemetry.trace import SpanKind, StatusCode
 
 from governor import AsyncClient, Client, LeaseLost, NotGranted, Unavailable, UsageError
+from tests.client import traced
 from tests.client.program import Program
 from tests.e2e.client import Client as Raw
-from tests.e2e.conftest import starting
 from tests.e2e.process import BOUND, Daemon, until
 from tests.trace.books import id_of, linked, parent_of, said, trace_of
-from tests.trace.collector import Collector, collecting, values
+from tests.trace.collector import Collector, values
 
-RESOURCES: Final = """
+YAML: Final = """
 semaphores:
   one: {permits: 1}
   many: {permits: unlimited}
 rate_limits:
   calls: {rate: 1000/s}
 """
-
-
-@pytest.fixture(scope="module")
-def collector() -> Iterator[Collector]:
-    """What the daemon sends its spans to."""
-    with collecting() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def daemon(collector: Collector) -> Iterator[Daemon]:
-    """One that traces."""
-    with tempfile.TemporaryDirectory(prefix="governor-") as name, starting(Path(name)) as start:
-        yield start(f"tracing: http://{collector.address}\n{RESOURCES}")
+# Of this module: one that traces, and what it sends its spans to.
+collector = traced.collector
+daemon = traced.daemon
 
 
 class _Broken(SpanProcessor):

@@ -65,6 +65,24 @@ def test_a_renewal_that_does_not_say_takes_nothing_away() -> None:
     assert play.deadline(longer) == SECOND, "one that says how long is obeyed"
 
 
+def test_the_usual_lease_is_the_shortest_of_those_that_lend() -> None:
+    """What a grant of the same gives that does not say for how long; of what is spent nothing is lent."""
+    play = Play(
+        semaphore("db", 2, lease=10 * SECOND),
+        semaphore("disk", 2, lease=7 * SECOND),
+        replace(rate_limit("api", (1, SECOND, 9)), lease=SECOND),
+    )
+
+    def usual(*names: str) -> int | None:
+        return play.engine.usual_lease([Claim(name, 1) for name in names])
+
+    assert usual("api", "db", "disk") == 7 * SECOND
+    assert play.deadline(play.ask(("api", 1), ("db", 1), ("disk", 1))) == 7 * SECOND
+    assert usual("db") == 10 * SECOND
+    assert usual("api") is None
+    assert usual("nothing") is None
+
+
 def test_the_length_of_a_lease_is_what_a_renewal_would_give() -> None:
     """A reload may have made the longest lease shorter than it was granted for."""
     play = Play(semaphore("db", 1, lease=10 * SECOND))

@@ -2,12 +2,11 @@
 
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 import kubernetes_validate
 import pytest
@@ -80,21 +79,6 @@ def test_a_key_that_is_none_is_refused() -> None:
 
     with pytest.raises(kubernetes_validate.ValidationError, match="restartPolice"):
         kubernetes_validate.validate(deployment, _VERSIONS[-1], strict=True)
-
-
-@each_overlay
-def test_it_is_what_kustomize_makes_of_it(overlay: Path) -> None:
-    """Where there is a kubectl, which no package of Debian's has new enough."""
-    kubectl = shutil.which("kubectl")
-    if kubectl is None:
-        pytest.skip("no kubectl here: what the plain reading makes of it is judged alone")
-    run = subprocess.run([kubectl, "kustomize", overlay], capture_output=True, text=True, timeout=BOUND, check=True)
-    theirs = [cast("Resource", one) for one in yaml.safe_load_all(run.stdout)]
-
-    def named(resources: list[Resource]) -> dict[tuple[str, str], Resource]:
-        return {(one["kind"], one["metadata"]["name"]): one for one in resources}
-
-    assert named(built(overlay)) == named(theirs)
 
 
 @each_overlay

@@ -118,19 +118,22 @@ class TestHistory:
         """And of who waited for it."""
         daemon = start(audited(events="all"))
         me = connect(daemon)
-        lease = me.acquire("db", lease=0.2, client="web").id
-        other = me.acquire("db", wait=20, client="cron").id
+        lease = me.acquire("db", lease=20, client="web").id
+        waiting = me.wait_in_line(ask("db", wait=20, client="cron"))
+        me.renew(lease, lease=0.05)
+        other = waiting.lease().id
         me.release(other)
         until(lambda: len(history(file, other)) == 2, "all is written")
-        assert whats(history(file, lease)) == ["granted", "expired"]
+        assert whats(history(file, lease)) == ["granted", "renewed", "expired"]
         assert [(said["what"], said["client"]) for said in entries(file) if "client" in said] == [
             ("granted", "web"),
             ("queued", "cron"),
+            ("renewed", "web"),
             ("expired", "web"),
             ("granted", "cron"),
             ("released", "cron"),
         ]
-        daemon.said(rf"lease {lease} expired: db, held for \d+ms by web$")
+        daemon.said(rf"lease {lease} expired: db, held for \S+ by web$")
 
     def test_of_one_that_an_operator_revokes(self, start: Start, connect: Connect, file: Path) -> None:
         """Its end says who did it, once for each lease; one line of the log for that, and one for the order."""
@@ -422,10 +425,10 @@ class TestAFileThatStandsStill:
             lines: list[str] = []
             reader = threading.Thread(target=lambda: lines.extend(reading), daemon=True)
             reader.start()
-            assert done.wait(30)
-            borrower.join(30)
+            assert done.wait(BOUND)
+            borrower.join(BOUND)
             daemon.end()
-            reader.join(30)
+            reader.join(BOUND)
         said = [json.loads(line) for line in lines if line.strip()]
         assert whats(said).count("granted") == whats(said).count("released") == 400
         assert "missed" not in whats(said)
@@ -446,7 +449,7 @@ class TestAFileThatStandsStill:
         borrower.start()
         until(lambda: _granted(daemon) == 1, "it stands still: that is granted, and not told")
         assert daemon.end() == 0
-        borrower.join(30)
+        borrower.join(BOUND)
         daemon.said(r"audit file .*: the last \d+ lines were not written")
 
 

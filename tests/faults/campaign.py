@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from tests.e2e.process import ROOT
-from tests.faults.harms import Harm, damage, fill, small_disk
-from tests.faults.scene import Scene
+from tests.faults.disk import small_disk
+from tests.faults.harms import Harm, damage, fill
+from tests.faults.scene import SPARE, Scene
 from tests.history.check import check
 from tests.history.log import History
 
@@ -44,7 +45,7 @@ def run(
     harms: Sequence[Harm],
     *,
     head: str | None = None,
-    module: str = "tests.faults.spare",
+    module: str = SPARE,
     keep: bool = True,
 ) -> Outcome:
     """A round of each of these harms, under a name of the whole. ``head`` and ``module`` as of a `Scene`."""

@@ -6,10 +6,7 @@ After each the daemon serves, and whoever was stopped goes on.
 """
 
 import signal
-import subprocess
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -190,38 +187,3 @@ HARMS: Final[dict[str, Harm]] = {
     "damage": damage,
     "anything": anything,
 }
-
-
-@contextmanager
-def small_disk(folder: Path, size: str = "16m") -> Iterator[None]:
-    """A file system of its own for the state of a scene in this folder, if `why_no_mount` says nothing.
-
-    Larger than what the daemon lets its log become: that one must not be what fills it.
-    """
-    state = folder / "state"
-    state.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "governor-test", str(state)], check=True)
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "--lazy", str(state)], check=True)
-
-
-def why_no_mount() -> str:
-    """Why no small file system can be had here, with how to get one; empty if it can."""
-    with tempfile.TemporaryDirectory() as name:
-        try:
-            tried = subprocess.run(
-                ["mount", "-t", "tmpfs", "-o", "size=64k", "governor-test", name],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-        except FileNotFoundError:
-            return "there is no `mount` (Debian: apt-get install mount)"
-        if tried.returncode:
-            return (
-                f"a tmpfs cannot be mounted ({tried.stderr.strip()}): run it as root, in a container with CAP_SYS_ADMIN"
-            )
-        subprocess.run(["umount", name], check=True)
-    return ""

@@ -23,13 +23,15 @@ from tests.faults.declared import BOUNDS, YAML
 from tests.history.log import Declared, History, read
 from tests.proxy import Proxy
 
-_HEAD: Final = """\
+# What daemons are started as, if not otherwise said.
+SPARE: Final = "tests.faults.spare"
+HEAD: Final = """\
 listen: [unix:{folder}/socket]
 http: 127.0.0.1:0
 drain_timeout: 100ms
 """
 # The programs: what each is started as, and how.
-_PROGRAMS: Final = (
+PROGRAMS: Final = (
     ("threads", ("tests.faults.program", "threads")),
     ("tasks", ("tests.faults.program", "tasks")),
     ("calls", ("tests.faults.caller",)),
@@ -44,7 +46,7 @@ class Scene:
     ``head``: lines of the config before what is declared. ``module``: the daemon, as a `spare`.
     """
 
-    def __init__(self, folder: Path, seed: int, *, head: str = "", module: str = "tests.faults.spare") -> None:
+    def __init__(self, folder: Path, seed: int, *, head: str = "", module: str = SPARE) -> None:
         self.folder: Final = folder
         self.state: Final = folder / "state"
         self.chance: Final = Random(seed)
@@ -58,7 +60,7 @@ class Scene:
         self._stack = ExitStack()
         self._socket = f"unix:{folder}/socket"
         self._config = folder / "governor.yaml"
-        self._config.write_text(_HEAD.format(folder=folder) + head + YAML, encoding="utf-8")
+        self._config.write_text(HEAD.format(folder=folder) + head + YAML, encoding="utf-8")
         self.state.mkdir(exist_ok=True)
         self.proxy = Proxy(self._socket)
 
@@ -68,10 +70,10 @@ class Scene:
             self._stack.callback(self._kill_all)
             self.start()
             self.serves()
-            for name, program in _PROGRAMS:
+            for name, program in PROGRAMS:
                 self._program(name, program)
             # All of them are at work before anything breaks.
-            until(lambda: all(self._diary(name).exists() for name, _ in _PROGRAMS), "every program has begun")
+            until(lambda: all(self._diary(name).exists() for name, _ in PROGRAMS), "every program has begun")
         except BaseException:
             self._stack.close()
             raise
@@ -140,7 +142,7 @@ class Scene:
 
     def at_work(self) -> None:
         """From now on every program is granted something yet: whatever befell them is over."""
-        since = {name: self._diary(name).stat().st_size for name, _ in _PROGRAMS}
+        since = {name: self._diary(name).stat().st_size for name, _ in PROGRAMS}
 
         def granted(name: str) -> bool:
             with self._diary(name).open("rb") as diary:
@@ -160,7 +162,7 @@ class Scene:
         wrong: list[str] = []
         for program in self.programs:
             program.send_signal(signal.SIGTERM)
-        for (name, _), program in zip(_PROGRAMS, self.programs, strict=True):
+        for (name, _), program in zip(PROGRAMS, self.programs, strict=True):
             try:
                 code = program.wait(BOUND)
             except subprocess.TimeoutExpired:
@@ -192,7 +194,7 @@ class Scene:
     def history(self) -> History:
         """All that the programs wrote down."""
         history = History(declared=[Declared(BOUNDS)])
-        for name, _ in _PROGRAMS:
+        for name, _ in PROGRAMS:
             with self._diary(name).open(encoding="utf-8") as lines:
                 history.calls += read(lines)
         return history

@@ -1,12 +1,13 @@
 """The proof proves something: daemons that do forget are found out, by what their clients saw."""
 
 import shutil
+from collections.abc import Sequence
 
 import pytest
 
-from tests.faults.campaign import Outcome, run
+from tests.faults.campaign import run
 from tests.faults.harms import Harm
-from tests.faults.scene import Scene
+from tests.faults.scene import SPARE, Scene
 
 
 def kill(scene: Scene) -> None:
@@ -31,18 +32,24 @@ def lose_the_state(scene: Scene) -> None:
 )
 def test_a_daemon_that_forgets_is_found_out(harm: Harm, head: str, rule: str) -> None:
     """By what it forgets: leases, or how high their ids were."""
-    outcome = run("planted", 1, [harm], head=head, keep=False)
-
-    assert rule in found(outcome), outcome.problems
+    found_out("planted", [harm], {rule}, head=head)
 
 
 def test_a_daemon_that_answers_too_soon_is_found_out() -> None:
     """It writes everything, but only after it has told of it: a kill in between is enough."""
-    outcome = run("hasty", 1, [kill] * 3, module="tests.faults.hasty", keep=False)
-
-    assert found(outcome) & {"I1", "I7", "I8", "I12"}, outcome.problems
+    found_out("hasty", [kill] * 3, {"I1", "I7", "I8", "I12"}, module="tests.faults.hasty")
 
 
-def found(outcome: Outcome) -> set[str]:
-    """The rules that were broken."""
-    return {problem.partition(":")[0] for problem in outcome.problems}
+def found_out(
+    name: str, harms: Sequence[Harm], rules: set[str], *, head: str | None = None, module: str = SPARE
+) -> None:
+    """Clients saw one of these rules broken, at the latest in the last of some campaigns.
+
+    What nobody missed between the kill and its time to end was not seen to be forgotten, as happens on a busy machine.
+    """
+    problems: list[str] = []
+    for seed in range(1, 9):
+        problems += run(name, seed, harms, head=head, module=module, keep=False).problems
+        if rules & {problem.partition(":")[0] for problem in problems}:
+            return
+    pytest.fail(f"none of {sorted(rules)} in {problems}")

@@ -6,11 +6,10 @@ file that was wrong is kept as it is: ``governor check FILE``.
 """
 
 import argparse
-import os
-import random
 import sys
 import time
 
+from tests.campaigns import ended, first_seed, told
 from tests.fuzz import files
 from tests.fuzz.campaign import KEPT, run
 
@@ -28,7 +27,7 @@ def main() -> int:
     parser.add_argument("--each", type=int, default=_MESSAGES, help="messages to one daemon (%(default)d)")
     parser.add_argument("--only", choices=["open", "guarded"])
     arguments = parser.parse_args()
-    seed = arguments.seed if arguments.seed is not None else random.randrange(1, 10**6)
+    seed = first_seed(arguments.seed)
     wrong = sent = number = 0
     while sent < arguments.messages:
         guarded = bool(number % 2) if arguments.only is None else arguments.only == "guarded"
@@ -36,39 +35,30 @@ def main() -> int:
         outcome = run(
             seed + number, min(arguments.each, arguments.messages - sent), guarded=guarded, first=arguments.first
         )
-        print(
+        wrong += told(
             f"{'guarded' if guarded else 'open'}: seed {seed + number}, {outcome.messages:,} messages in "
             f"{outcome.calls:,} calls over {outcome.connections} connections in {time.monotonic() - began:.0f} s, "
             f"{outcome.pairs:,} pairs beside them, {outcome.warm:.0f} then {outcome.resident:.0f} MiB, "
-            f"statuses {dict(sorted(outcome.statuses.items()))}: "
-            f"{f'{len(outcome.problems)} WRONG' if outcome.problems else 'nothing wrong'}",
-            flush=True,
+            f"statuses {dict(sorted(outcome.statuses.items()))}",
+            outcome.problems,
+            outcome.kept,
         )
-        for problem in outcome.problems[:3]:
-            print(f"  {problem[:600]}")
-        if outcome.kept is not None:
-            print(f"  kept in {os.path.relpath(outcome.kept)}", flush=True)
-        wrong += bool(outcome.problems)
         sent += max(1, outcome.messages)
         number += 1
     if arguments.files:
         wrong += _files(seed, arguments.files)
-    print(f"messages: {sent:,}; campaigns with something wrong: {wrong}")
-    return 1 if wrong else 0
+    print(f"messages: {sent:,}")
+    return ended(wrong)
 
 
 def _files(seed: int, number: int) -> bool:
     outcome = files.run(seed, number, KEPT / "files")
     took, which = outcome.slowest
-    print(
+    return told(
         f"files: seed {seed}, {outcome.files:,}, of which {outcome.legal:,} are configs, the slowest in {took:.2f} s "
-        f"of processor time ({which}), {outcome.grown:+.0f} MiB: "
-        f"{f'{len(outcome.problems)} WRONG' if outcome.problems else 'nothing wrong'}",
-        flush=True,
+        f"of processor time ({which}), {outcome.grown:+.0f} MiB",
+        outcome.problems,
     )
-    for problem in outcome.problems[:3]:
-        print(f"  {problem[:600]}")
-    return bool(outcome.problems)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -12,15 +12,20 @@ import pytest
 
 from deploy.monitoring.together import Places, Together, TogetherError
 from tests.e2e.process import until
+from tests.ports import own_addresses
 
 _ROOT: Final = Path(__file__).parents[2]
 _BOUND_S: Final = 120.0
 
 
-def _free_port() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
+_NAMES: Final = ("grpc", "http", "prometheus")
+
+
+@pytest.fixture
+def own() -> Iterator[list[str]]:
+    """Where the three may listen."""
+    with own_addresses(len(_NAMES)) as addresses:
+        yield addresses
 
 
 def _answers(address: str) -> bool:
@@ -30,11 +35,11 @@ def _answers(address: str) -> bool:
 
 
 @pytest.mark.parametrize("taken", ["grpc", "http", "prometheus"])
-def test_a_port_that_is_taken_is_said_before_anything_is_started(taken: str, tmp_path: Path) -> None:
+def test_a_port_that_is_taken_is_said_before_anything_is_started(taken: str, tmp_path: Path, own: list[str]) -> None:
     """Whoever has it may well be another daemon, which would answer as if all were well."""
     folder = tmp_path / "together"
     with socket.create_server(("127.0.0.1", 0)) as other:
-        where = {name: _free_port() for name in ("grpc", "http", "prometheus")}
+        where = dict(zip(_NAMES, own, strict=True))
         where[taken] = f"127.0.0.1:{other.getsockname()[1]}"
         with (
             pytest.raises(TogetherError) as error,
@@ -50,11 +55,11 @@ def test_a_port_that_is_taken_is_said_before_anything_is_started(taken: str, tmp
 
 @pytest.mark.parametrize("ends", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_it_says_where_to_look_and_ends_everything(
-    program: Callable[[str], str], tmp_path: Path, ends: signal.Signals
+    program: Callable[[str], str], tmp_path: Path, own: list[str], ends: signal.Signals
 ) -> None:
     """Nothing of it listens any more, and it exits as if all had been well; however impatient somebody is."""
     program("prometheus")
-    where = {name: _free_port() for name in ("grpc", "http", "prometheus")}
+    where = dict(zip(_NAMES, own, strict=True))
     command = [sys.executable, "-m", "deploy.monitoring", "--folder", str(tmp_path)]
     command += [each for name, address in where.items() for each in (f"--{name}", address)]
     with subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True) as run:

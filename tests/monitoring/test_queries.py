@@ -2,9 +2,9 @@
 
 import math
 import signal
-import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -27,6 +27,7 @@ from tests.monitoring.boards import (
 )
 from tests.monitoring.prometheus import data
 from tests.monitoring.rules import alerts, records
+from tests.ports import own_addresses
 
 # What is shown, and what a rate is over; scrapes come twice a second.
 _INTERVAL: Final = "500ms"
@@ -58,27 +59,17 @@ class Prometheus:
         return [str(value) for value in found]
 
 
-def _free_port() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
-
-
 @pytest.fixture(scope="module")
 def prometheus(program: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     """It scrapes over TLS, has seen a reload and a restart, and the load goes on."""
     program("prometheus")
     authority = Authority(tmp_path_factory.mktemp("certificates"))
     pair = authority.certify("daemon", "127.0.0.1")
-    places = Places(
-        tmp_path_factory.mktemp("monitoring"),
-        _free_port(),
-        _free_port(),
-        _free_port(),
-        _INTERVAL,
-        Veil(pair.cert, pair.key, authority.cert),
-    )
-    with Together(places) as together:
+    veil = Veil(pair.cert, pair.key, authority.cert)
+    with ExitStack() as stack:
+        grpc, http, prometheus = stack.enter_context(own_addresses(3))
+        places = Places(tmp_path_factory.mktemp("monitoring"), grpc, http, prometheus, _INTERVAL, veil)
+        together = stack.enter_context(Together(places))
         found = Prometheus(together, places.prometheus)
         _until(lambda: found.shows("governor_build_info"), "the daemon is scraped")
         _until(lambda: found.shows("rate(governor_acquires_total[5s]) > 0"), "it has work")
@@ -89,6 +80,13 @@ def prometheus(program: Callable[[str], str], tmp_path_factory: pytest.TempPathF
         together.restart_daemon()
         yield found
         together.check()
+
+
+@pytest.fixture(scope="module")
+def other() -> Iterator[str]:
+    """Where one more may listen, for as long as the first one does."""
+    with own_addresses(1) as (address,):
+        yield address
 
 
 def test_every_panel_shows_something(prometheus: Prometheus) -> None:
@@ -161,11 +159,10 @@ def test_the_sample_load_leaks_and_is_seen(prometheus: Prometheus) -> None:
     assert [at(sample, "metric", "client") for sample in found] == ["leaky"]
 
 
-def test_a_scraper_that_wants_native_histograms_gets_them(prometheus: Prometheus) -> None:
+def test_a_scraper_that_wants_native_histograms_gets_them(prometheus: Prometheus, other: str) -> None:
     """Quantiles of every histogram that has anything in it, without a bucket in the query; and all else as well."""
-    address = _free_port()
-    prometheus.together.start_prometheus("native", address, enable_feature="native-histograms")
-    native = Prometheus(prometheus.together, address)
+    prometheus.together.start_prometheus("native", other, enable_feature="native-histograms")
+    native = Prometheus(prometheus.together, other)
     for family in families.ALL:
         if family.type == "histogram":
             quantile = f"histogram_quantile(0.9, sum(rate({family.name}[5s])))"
@@ -199,10 +196,10 @@ def _until(condition: Callable[[], bool], what: str | Callable[[], str]) -> None
 def test_what_cannot_start_says_why(tmp_path: Path) -> None:
     """In the words of its own log, and nothing is left running."""
     (tmp_path / "state").write_text("where the folder of the state should be")
-    together = Together(Places(tmp_path, _free_port(), _free_port(), _free_port()))
     with (
+        own_addresses(3) as (grpc, http, prometheus),
         pytest.raises(TogetherError, match=r"the daemon has ended with 71; [\s\S]*state folder .*: cannot be made"),
-        together,
+        (together := Together(Places(tmp_path, grpc, http, prometheus))),
     ):
         pass
 

@@ -1,6 +1,7 @@
 """How the tests of this folder look at the page."""
 
 import json
+import re
 from typing import Final
 
 from governor.core.types import SECOND, Nanos
@@ -36,6 +37,12 @@ async def cells(page: Page, name: str) -> list[str]:
 def button(name: str) -> str:
     """The expression of the button that a resource's name is."""
     return f"[...document.querySelectorAll('.name')].find(node => node.textContent === {json.dumps(name)})"
+
+
+def seconds(said: str) -> int:
+    """A length as the page says it, from a minute on."""
+    units = {"h": 3600, "m": 60, "s": 1}
+    return sum(int(number) * units[unit] for number, unit in re.findall(r"(\d+)([hms])", said))
 
 
 async def focused(page: Page) -> str:

@@ -1,7 +1,6 @@
 """The page of a real daemon, which is killed and started anew."""
 
 import asyncio
-import socket
 import tempfile
 from pathlib import Path
 
@@ -10,22 +9,15 @@ import pytest
 from governor import AsyncClient
 from tests.e2e.process import BOUND, Daemon
 from tests.page.browser import Browser
+from tests.ports import own_ports
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-def free_port() -> int:
-    """One that nobody listens at."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
-
-
 async def test_it_outlives_the_daemon(browser: Browser) -> None:
     """It says that the daemon is gone, and shows the next one as soon as it is there, with what was left."""
-    with tempfile.TemporaryDirectory(prefix="governor-") as name:
-        folder, port = Path(name), free_port()
+    with tempfile.TemporaryDirectory(prefix="governor-") as name, own_ports(1) as (port,):
+        folder = Path(name)
         config = folder / "governor.yaml"
         text = f"listen: [unix:{folder}/s]\nhttp: 127.0.0.1:{port}\nsemaphores:\n  jobs: {{permits: 4, lease: 1h}}\n"
         await asyncio.to_thread(config.write_text, text)

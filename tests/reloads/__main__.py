@@ -5,12 +5,11 @@ another matter. What everybody wrote down is kept in ``build/reloads`` when some
 """
 
 import argparse
-import os
-import random
 import sys
 import time
 from typing import Final
 
+from tests.campaigns import ended, first_seed, told
 from tests.reloads.campaign import run
 
 # So many are of one daemon.
@@ -23,27 +22,21 @@ def main() -> int:
     parser.add_argument("--reloads", type=int, default=1000, help="in all (%(default)d)")
     parser.add_argument("--seed", type=int, help="of the first campaign (chance)")
     arguments = parser.parse_args()
-    seed = arguments.seed if arguments.seed is not None else random.randrange(1, 10**6)
+    seed = first_seed(arguments.seed)
     wrong = 0
     for number, first in enumerate(range(0, arguments.reloads, _RELOADS)):
         began = time.monotonic()
         outcome = run(seed + number, min(_RELOADS, arguments.reloads - first))
-        late = sorted(outcome.latencies)
-        print(
+        late = sorted(outcome.latencies) or [0]
+        wrong += told(
             f"seed {seed + number}: {outcome.reloads} reloads and {outcome.refused} refused in "
             f"{time.monotonic() - began:.0f} s, by watch within {late[len(late) // 2] / 1e6:.0f} ms (half of them) or "
             f"{late[-1] / 1e6:.0f} ms (all), {len(outcome.history.calls):,} calls, "
-            f"{outcome.seen.get('granted', 0):,} granted: "
-            f"{f'{len(outcome.problems)} WRONG' if outcome.problems else 'nothing wrong'}",
-            flush=True,
+            f"{outcome.seen.get('granted', 0):,} granted",
+            outcome.problems,
+            outcome.kept,
         )
-        for problem in outcome.problems[:3]:
-            print(f"  {problem[:300]}")
-        if outcome.kept is not None:
-            print(f"  kept in {os.path.relpath(outcome.kept)}", flush=True)
-        wrong += bool(outcome.problems)
-    print(f"campaigns with something wrong: {wrong}")
-    return 1 if wrong else 0
+    return ended(wrong)
 
 
 if __name__ == "__main__":

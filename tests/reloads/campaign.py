@@ -22,6 +22,7 @@ from governor.v1 import governor_pb2 as pb
 from governor.v1.admin_pb2_grpc import AdminStub
 from tests.e2e.client import Client
 from tests.e2e.process import BOUND, COMMAND, ROOT, Daemon, until
+from tests.faults.scene import HEAD, PROGRAMS
 from tests.history.check import check
 from tests.history.log import NEVER, Bound, Declared, History, Nanos, read
 from tests.reloads.ways import AnyWay
@@ -29,17 +30,7 @@ from tests.reloads.worlds import World, world
 
 KEPT: Final = ROOT / "build" / "reloads"
 
-_HEAD: Final = """\
-listen: [unix:{folder}/socket]
-http: 127.0.0.1:0
-drain_timeout: 100ms
-"""
-_PROGRAMS: Final = (
-    ("threads", ("tests.faults.program", "threads")),
-    ("tasks", ("tests.faults.program", "tasks")),
-    ("calls", ("tests.faults.caller",)),
-    ("spender", ("tests.reloads.spender",)),
-)
+_PROGRAMS: Final = (*PROGRAMS, ("spender", ("tests.reloads.spender",)))
 # How the daemon hears of a change: by itself, or at once as well, by a signal or a call.
 _WATCH, _SIGNAL, _CALL = "watch", "signal", "call"
 
@@ -75,7 +66,7 @@ class Scene:
         self.socket = f"unix:{folder}/socket"
 
     def _text(self, new: World) -> str:
-        return _HEAD.format(folder=self.folder) + new.text
+        return HEAD.format(folder=self.folder) + new.text
 
     def reload(self, client: Client) -> None:
         """Another world, in any way; when this returns it is in force, or refused."""

@@ -35,6 +35,7 @@ from tests.rpc.wire import Wire
 
 if TYPE_CHECKING:
     from governor.v1.governor_pb2_grpc import GovernorAsyncStub
+    from tests.rpc.operators import Operated
 
 MAX_WAITERS = 2000
 
@@ -189,4 +190,13 @@ async def world(
 async def governor(folder: Path) -> AsyncIterator[World]:
     """A semaphore of 2, a pool of two members, a rate limit of 1/s, an unlimited semaphore."""
     async with world(folder, *RESOURCES) as made:
+        yield made
+
+
+@pytest.fixture
+async def operators(folder: Path) -> "AsyncIterator[Operated]":
+    """The same, and operators."""
+    from tests.rpc.operators import operated  # noqa: PLC0415 - it is made of what is here
+
+    async with operated(folder) as made:
         yield made

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from google.protobuf.duration_pb2 import Duration
 from grpc import aio
 
 from governor.access import Client
@@ -39,6 +40,9 @@ ABOUT = About(
     tracing="http://127.0.0.1:4317, all asks",
 )
 EMPTY = "{}"
+# Who says that he gives an order.
+JOE = (("governor-actor", "joe@desk, 3rd floor"),)
+MINUTE = Duration(seconds=60)
 
 
 def read(data: bytes, source: str, in_force: Config | None = None) -> Config:

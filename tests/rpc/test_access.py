@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,15 +17,16 @@ from governor.access import Client, Verb, digest_of
 from governor.address import UnixAddress
 from governor.config.clients import asked_at
 from governor.config.units import Rate
+from governor.core.kinds.semaphore import SemaphoreSpec
 from governor.core.types import SECOND, Claim, Denial, LeaseId
 from governor.rpc.admin import Where
 from governor.v1 import admin_pb2
 from governor.v1 import governor_pb2 as pb
 from governor.v1.admin_pb2_grpc import AdminStub
 from governor.v1.governor_pb2_grpc import GovernorStub
-from tests.rpc.conftest import RESOURCES, ask, world
+from tests.rpc.conftest import RESOURCES, ask, declared, world
 from tests.rpc.operators import operated
-from tests.rpc.peer import INSTANCE, Peer, ended, hello, want
+from tests.rpc.peer import INSTANCE, Peer, ended, hello, length, want
 from tests.rpc.refusals import refused, status_of
 
 if TYPE_CHECKING:
@@ -313,6 +315,20 @@ async def test_a_lease_is_no_longer_than_its_client_may_have_it(folder: Path) ->
     assert "longer than 5s" in refusal.message
 
 
+async def test_what_lends_nothing_has_no_say_in_how_long_a_lease_is(folder: Path) -> None:
+    """A rate limit has a `lease` like all else, and what is lent beside it is lent for no longer than a client may."""
+    long = replace(declared("long", SemaphoreSpec(2)), lease=60 * SECOND)
+    claims = [pb.Claim(resource="rate", permits=1), pb.Claim(resource="long", permits=1)]
+    brief = Client("c", (digest_of(b"token of c"),), max_lease=40 * SECOND)
+    async with world(folder, *RESOURCES, long, clients=(brief,)) as governor:
+        called = await governor.stub.Acquire(pb.AcquireRequest(claims=claims), metadata=known("c"))
+        governor.clock.advance(SECOND)
+        peer = await Peer.begin(governor, acquires=[pb.SessionAcquire(op=1, claims=claims)], by="token of c")
+
+    assert called.lease.remaining.ToNanoseconds() == 40 * SECOND
+    assert [each.lease.remaining.ToNanoseconds() for each in peer.heard.grants] == [40 * SECOND]
+
+
 async def test_an_ask_that_is_known_is_answered_whatever_its_client_may_have_since(folder: Path) -> None:
     """It has the lease: to refuse the repeat would lose it. Only what was asked for already is, and only by who may."""
     held = pb.AcquireRequest(claims=[pb.Claim(resource="open", permits=4)], lease=Duration(seconds=60), request_id="r")
@@ -375,6 +391,29 @@ async def test_a_renewal_gives_no_more_than_its_client_may_have_by_then(folder: 
 
         assert renewed.remaining.ToNanoseconds() == 5 * SECOND
         assert [each.remaining.ToNanoseconds() for each in told] == [5 * SECOND]
+
+
+@pytest.mark.parametrize("way", ["adopted", "asked for again"])
+async def test_a_lease_that_comes_to_a_session_is_renewed_for_no_longer_than_its_client_may_have_it(
+    folder: Path, way: str
+) -> None:
+    """Of one that was granted when it could have more, when it is adopted and when it is asked for once more."""
+    token = (digest_of(b"token of c"),)
+    long = want(1, "open")
+    long.lease.FromSeconds(60)
+    async with world(folder, *RESOURCES, clients=(Client("c", token),)) as governor:
+        first = await Peer.begin(governor, hello("c", INSTANCE), acquires=[long], by="token of c")
+        lease = first.heard.grants[0].lease.id
+        await first.do(detaches=[lease])
+        governor.clock.advance(58 * SECOND)
+        governor.guard.declare((Client("c", token, max_lease=5 * SECOND),))
+        again = {"adopts": [pb.SessionAdopt(op=2, lease_id=lease)]} if way == "adopted" else {"acquires": [long]}
+        heard = await first.do(**again)
+
+        assert [(each.lease.id, length(each.lease.remaining)) for each in heard.grants] == [(lease, 5 * SECOND)]
+        held = governor.driver.lease(LeaseId(lease))
+        assert held is not None
+        assert held.deadline - governor.clock.now() == 5 * SECOND
 
 
 # --- clients that change ----------------------------------------------------------------------------------------

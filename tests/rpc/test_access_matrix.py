@@ -10,7 +10,6 @@ from typing import Final
 
 import grpc
 import pytest
-from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from grpc import aio
 
@@ -18,7 +17,7 @@ from governor.access import Client, Verb, digest_of
 from governor.v1 import admin_pb2
 from governor.v1 import governor_pb2 as pb
 from tests.rpc.conftest import ask
-from tests.rpc.operators import Operated, operated
+from tests.rpc.operators import MINUTE, Operated, operated
 from tests.rpc.peer import hello
 
 SERVICES: Final = (pb.DESCRIPTOR.services_by_name["Governor"], admin_pb2.DESCRIPTOR.services_by_name["Admin"])
@@ -49,7 +48,6 @@ def _hello(_lease: int) -> Message:
     return pb.SessionRequest(hello=hello())
 
 
-MINUTE: Final = Duration(seconds=60)
 ROWS: Final = {
     "Governor/Acquire": Row(Verb.ACQUIRE, _always(ask("open")), "resource"),
     "Governor/Release": Row(Verb.ACQUIRE, _about_lease(pb.ReleaseRequest), "lease"),

@@ -1,8 +1,5 @@
 """Wrong, huge and odd orders: the right status at once, by its field, and nothing has changed."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import grpc
 import pytest
 from google.protobuf.duration_pb2 import Duration
@@ -12,19 +9,11 @@ from grpc import aio
 from governor.rpc.admin import ADMIN
 from governor.v1 import admin_pb2 as admin
 from tests.rpc.conftest import ask
-from tests.rpc.operators import Operated, operated
+from tests.rpc.operators import MINUTE, Operated
 from tests.rpc.refusals import Refused, refused
 
 MALFORMED = grpc.StatusCode.INVALID_ARGUMENT
-MINUTE = Duration(seconds=60)
 HUGE = "x" * 100_000
-
-
-@pytest.fixture
-async def operators(folder: Path) -> AsyncIterator[Operated]:
-    """A semaphore of 2, a pool of two members, a rate limit of 1/s, an unlimited semaphore; and operators."""
-    async with operated(folder) as made:
-        yield made
 
 
 def override(length: Duration | None = MINUTE, resource: str = "sem", **settings: str) -> admin.SetOverrideRequest:

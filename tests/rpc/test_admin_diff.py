@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import grpc
@@ -26,13 +25,6 @@ pools: {pool: {members: {primary: {endpoint: "db1:5432"}, spare: {}}}}
 rate_limits: {rate: {rate: 1/s}}
 """
 SAME = REST + "semaphores: {sem: {permits: 2}, open: {permits: unlimited}}\n"
-
-
-@pytest.fixture
-async def operators(folder: Path) -> AsyncIterator[Operated]:
-    """A semaphore of 2, a pool of two members, a rate limit of 1/s, an unlimited semaphore; and operators."""
-    async with operated(folder) as made:
-        yield made
 
 
 async def diff(operators: Operated, *parts: str | bytes) -> admin.DiffResponse:

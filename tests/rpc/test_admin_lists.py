@@ -1,8 +1,6 @@
 """Long lists: in pages, with turns for others, and bounded whoever reads them."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import grpc
 import pytest
@@ -17,15 +15,7 @@ from governor.sessions import Sessions
 from governor.v1 import admin_pb2 as admin
 from governor.v1 import governor_pb2 as pb
 from tests.rpc.conftest import ask, until
-from tests.rpc.operators import Operated, operated
-
-
-@pytest.fixture
-async def operators(folder: Path) -> AsyncIterator[Operated]:
-    """A semaphore of 2, a pool of two members, a rate limit of 1/s, an unlimited semaphore; and operators."""
-    async with operated(folder) as made:
-        yield made
-
+from tests.rpc.operators import Operated
 
 # What makes a page of 800 KB.
 LONG = tuple((f"{number:02}", "x" * 250) for number in range(16))

@@ -1,8 +1,6 @@
 """What operators see: the daemon, a resource, leases, waiters and sessions."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import grpc
 import pytest
@@ -13,16 +11,9 @@ from governor.core.types import SECOND, LeaseId, Outcome
 from governor.v1 import admin_pb2 as admin
 from governor.v1 import governor_pb2 as pb
 from tests.rpc.conftest import ask, until
-from tests.rpc.operators import ABOUT, CONFIG, Operated, operated
+from tests.rpc.operators import ABOUT, CONFIG, Operated
 from tests.rpc.peer import Peer, hello, want
 from tests.rpc.refusals import refused
-
-
-@pytest.fixture
-async def operators(folder: Path) -> AsyncIterator[Operated]:
-    """A semaphore of 2, a pool of two members, a rate limit of 1/s, an unlimited semaphore; and operators."""
-    async with operated(folder) as made:
-        yield made
 
 
 async def leases(operators: Operated, **filters: object) -> list[admin.LeaseState]:

@@ -1,12 +1,9 @@
 """What operators order: it is done, told to whom it concerns, put on record with who did it, and done once."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import grpc
 import pytest
-from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.rpc import error_details_pb2
 
@@ -15,20 +12,9 @@ from governor.rpc.admin.orders import AT_ONCE
 from governor.v1 import admin_pb2 as admin
 from governor.v1 import governor_pb2 as pb
 from tests.rpc.conftest import ask, until
-from tests.rpc.operators import Operated, operated
+from tests.rpc.operators import JOE, MINUTE, Operated
 from tests.rpc.peer import Peer
 from tests.rpc.refusals import refused
-
-JOE = (("governor-actor", "joe@desk, 3rd floor"),)
-MINUTE = Duration(seconds=60)
-
-
-@pytest.fixture
-async def operators(folder: Path) -> AsyncIterator[Operated]:
-    """A semaphore of 2, a pool of two members, a rate limit of 1/s, an unlimited semaphore; and operators."""
-    async with operated(folder) as made:
-        yield made
-
 
 # --- revoke -------------------------------------------------------------------------------------------------
 

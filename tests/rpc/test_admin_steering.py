@@ -1,8 +1,6 @@
 """How operators steer resources and members: it is done, told to whom it concerns, and done once."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import grpc
 import pytest
@@ -12,19 +10,8 @@ from governor.core.types import SECOND
 from governor.v1 import admin_pb2 as admin
 from governor.v1 import governor_pb2 as pb
 from tests.rpc.conftest import RESOURCES, ask
-from tests.rpc.operators import Operated, operated
+from tests.rpc.operators import JOE, MINUTE, Operated
 from tests.rpc.refusals import refused
-
-JOE = (("governor-actor", "joe@desk, 3rd floor"),)
-MINUTE = Duration(seconds=60)
-
-
-@pytest.fixture
-async def operators(folder: Path) -> AsyncIterator[Operated]:
-    """A semaphore of 2, a pool of two members, a rate limit of 1/s, an unlimited semaphore; and operators."""
-    async with operated(folder) as made:
-        yield made
-
 
 # --- pause, drain, resume -----------------------------------------------------------------------------------
 
