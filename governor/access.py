@@ -25,9 +25,12 @@ class Verb(StrEnum):
     ADMIN = "admin"
 
 
-# In the sentence of a refusal, after "may not": of a resource that it names, and of none or all.
-_TOLD: Final = {Verb.ACQUIRE: "acquire it", Verb.READ: "look at it", Verb.ADMIN: "step in"}
-_TOLD_OF_NONE: Final = {**_TOLD, Verb.ACQUIRE: "acquire"}
+# In the sentence of a refusal, after "may not": of one resource, of none in particular, of the daemon as a whole.
+_TOLD: Final = {
+    Verb.ACQUIRE: ("acquire it", "acquire", "acquire"),
+    Verb.READ: ("look at it", "look at resources", "look at the whole daemon"),
+    Verb.ADMIN: ("step in", "step in", "step in for the whole daemon"),
+}
 
 
 @dataclass(slots=True, frozen=True)
@@ -75,19 +78,21 @@ class Client:
 
     def refusal(self, verb: Verb, resources: Iterable[str] = ()) -> Denial | None:
         """Why it may not do that to all of these; without any, to none in particular."""
+        one, none, _ = _TOLD[verb]
         if not self.may(verb):
-            resource = next(iter(resources), "")
-            return self._denied(_TOLD[verb] if resource else _TOLD_OF_NONE[verb], resource)
+            name = next(iter(resources), "")
+            return self._denied(one if name else none, name)
         for resource in resources:
             if not self.covers(resource):
-                return self._denied(_TOLD[verb], resource)
+                return self._denied(one, resource)
         return None
 
     def refusal_of_all(self, verb: Verb) -> Denial | None:
         """Why it may not do that to the daemon as a whole: its resources must be all that there ever are."""
         if self.may(verb) and ALL in self.resources:
             return None
-        return self._denied(f"{_TOLD_OF_NONE[verb]} for the whole daemon")
+        _, _, everything = _TOLD[verb]
+        return self._denied(everything)
 
     def _denied(self, what: str, resource: str = "") -> Denial:
         return Denial(Reason.PERMISSION_DENIED, resource, expected=what, client=self.name)
@@ -102,13 +107,8 @@ class Policy:
 
     def __init__(self, clients: Sequence[Client]) -> None:
         self.clients = tuple(clients)
-        self._by_name = {client.name: client for client in clients}
         self._by_san = {san: client for client in clients for san in client.sans}
         self._tokens = [(token, client) for client in clients for token in client.tokens]
-
-    def named(self, name: str) -> Client | None:
-        """The one of this name."""
-        return self._by_name.get(name)
 
     def of_token(self, digest: bytes) -> Client | None:
         """Whose token has this digest. It takes as long whoever's it is: all of them are compared, each to its end."""

@@ -76,13 +76,13 @@ def run(
             raise config
         asyncio.run(Daemon(config, path, (state or config.state).absolute()).serve())
     except ConfigError as error:
-        log.say(str(error))
+        log.explain(str(error))
         return _BAD_CONFIG
     except TracingError as error:
-        log.say(f"governor: {error}")
+        log.explain(f"governor: {error}")
         return _BAD_CONFIG
     except (AuditFileError, BindError, FenceError, StoreError) as error:
-        log.say(f"governor: {error}")
+        log.explain(f"governor: {error}")
         return _CANNOT_START
     finally:
         log.stop()

@@ -21,7 +21,7 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Final
 
-from governor.wording import MILLISECOND, count, harmless, instant, printable
+from governor.wording import MILLISECOND, count, fitted, harmless, instant, printable
 
 # Lines that wait to be written: more than a reader that works ever leaves lying, and some megabytes.
 MAX_WAITING: Final = 10_000
@@ -84,6 +84,11 @@ class Log(logging.Handler):
                 self._waiting.put_nowait(text)
             except queue.Full:
                 self._dropped += 1
+
+    def explain(self, text: str) -> None:
+        """Why there will be no more of it: the same, to a terminal with no word cut in two."""
+        width = os.get_terminal_size(self._fd).columns if self._fd is not None and os.isatty(self._fd) else 0
+        self.say(fitted(text, width or None))
 
     def stop(self) -> None:
         """Wait, for a bounded time, until all is written. What is said from now on is not."""

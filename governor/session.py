@@ -239,7 +239,7 @@ class Session(Belongings):
         former = self._take(lease)
         asked, ticket = (0, _NO_TICKET) if former is None else former[:2]
         self._own(lease, asked, ticket, result.remaining)
-        grant = Granted(_NO_TICKET, lease, held.grants, held.deadline, 0, held.client)
+        grant = Granted(_NO_TICKET, lease, held.grants, held.deadline, 0, held.client, repeated=True)
         self.voice.granted(op, grant, result.remaining)
 
     def keep_alive(self) -> None:

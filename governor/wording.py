@@ -4,6 +4,7 @@ It knows characters. It must never write them anywhere.
 """
 
 import json
+import textwrap
 import time
 from collections import Counter
 from collections.abc import Iterable
@@ -107,3 +108,16 @@ def _second(seconds: int) -> str:
 def rounded_up(nanos: int, unit: int) -> int:
     """Whole units of a length, the last one perhaps not full."""
     return -(-nanos // unit)
+
+
+def folded(line: str, width: int | None) -> list[str]:
+    """A line in as many as it takes, each of them at most ``width`` columns wide unless a word is longer."""
+    if width is None or len(line) <= width:
+        return [line]
+    indent = " " * (len(line) - len(line.lstrip(" ")) + 2)
+    return textwrap.wrap(line, max(20, width), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def fitted(text: str, width: int | None) -> str:
+    """Each line of a text in as many."""
+    return "\n".join(part for line in text.split("\n") for part in folded(line, width))

@@ -66,6 +66,18 @@ def test_only_whoever_has_all_resources_may_touch_the_whole_daemon() -> None:
     assert Client("c").refusal_of_all(Verb.ADMIN) is not None
 
 
+def test_a_refusal_says_of_what() -> None:
+    """Of one resource, of none in particular, of the daemon as a whole."""
+    client = Client("c", verbs=frozenset({Verb.ACQUIRE}))
+    denials = (client.refusal(Verb.READ, ["x"]), client.refusal(Verb.READ), client.refusal_of_all(Verb.READ))
+
+    assert [denial and (denial.resource, denial.expected) for denial in denials] == [
+        ("x", "look at it"),
+        ("", "look at resources"),
+        ("", "look at the whole daemon"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("before", "after", "lost"),
     [

@@ -5,6 +5,7 @@ import ctypes
 import errno
 import os
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TextIO
@@ -90,8 +91,11 @@ async def until(condition: Callable[[], bool]) -> None:
 
 def descriptors() -> int:
     """How many queues of the kernel's are open."""
-    links = [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
-    return sum([str(link.readlink()) == "anon_inode:inotify" for link in links])
+    found = 0
+    for link in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # whatever else there is in this process may close what it has
+            found += str(link.readlink()) == "anon_inode:inotify"
+    return found
 
 
 def write(text: str, file: TextIO) -> None:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from governor.cli import entries
 from governor.cli.lengths import seconds
 from governor.cli.marks import beside_declared, marks, said
-from governor.cli.output import folded
 from governor.cli.table import Column, arrange
-from governor.wording import count, printable, span
+from governor.wording import count, folded, printable, span
 from governor.wording import said as said_of
 
 if TYPE_CHECKING:

@@ -160,7 +160,7 @@ def _in_sight(daemon: "Connection", request: "AcquireRequest", tell: "Callable[[
                     on_queued=on_queued,
                 )
         except GovernorError as error:
-            raise borrow.failure(error) from error
+            raise borrow.failure(error, daemon.where) from error
         tell(_as_in_one_call(daemon, lease))
         lease.detach()
 

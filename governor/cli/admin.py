@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from governor.address import AddressError, UnixAddress, parse
-from governor.cli.connection import Connection, Metadata, connect
+from governor.cli.connection import UNKNOWN, Connection, Metadata, connect
 from governor.cli.dying import interrupted_at_once
 from governor.cli.exits import CommandError
 from governor.cli.options import Where
@@ -30,7 +30,6 @@ Response = TypeVar("Response")
 # A list may be of a great many.
 LIST_SECONDS: Final = 60
 ELSEWHERE: Final = "ADMIN_ELSEWHERE"
-UNKNOWN: Final = "UNAUTHENTICATED"
 _MAX_ACTOR: Final = 256
 
 

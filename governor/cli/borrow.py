@@ -32,8 +32,9 @@ def client(where: Where, name: str, *, patient: bool = False) -> "Client":
     return made
 
 
-def failure(error: "GovernorError") -> CommandError:
-    """The words and the exit code for what the library says went wrong."""
+def failure(error: "GovernorError", where: Where) -> CommandError:
+    """The words and the exit code for what the library says went wrong with the daemon there."""
+    from governor.cli import barred
     from governor.client import LeaseLost, NotGranted, Unavailable, UsageError
 
     sentence = printable(str(error)).removeprefix("governor: ")
@@ -47,6 +48,9 @@ def failure(error: "GovernorError") -> CommandError:
             facts = {"resource": error.resource}
             return CommandError(BY_REASON.get(reason, usual), sentence, reason=reason, facts=facts, retry=retry)
         case Unavailable():
+            # One that says nothing would say nothing to that either, for as long as a command waits.
+            if "does not answer" not in sentence and (why := barred.why(where)) is not None:
+                return why
             return CommandError(Exit.CANNOT_REACH, f"{sentence}. Another address: --address or {VARIABLE}.")
         case UsageError():
             return CommandError(Exit.USAGE, sentence)

@@ -8,8 +8,8 @@ import click
 
 from governor.cli.exits import CommandError, Exit
 from governor.cli.options import Settings, examples, output_option, with_settings
-from governor.cli.output import say, say_json
-from governor.wording import SECOND, counted, printable
+from governor.cli.output import say, say_json, terminal_width
+from governor.wording import SECOND, counted, folded, printable
 
 
 @click.command(
@@ -56,7 +56,8 @@ def check(settings: Settings, *, file: Path) -> Exit:
         say_json({"ok": True, "resources": Counter(kinds), "warnings": warnings, "problems": []})
     else:
         source = printable(config.source)
-        say([f"{source}: OK, {counted(kinds)}", *(f"{source}: warning: {each}" for each in warnings)])
+        lines = (f"{source}: OK, {counted(kinds)}", *(f"{source}: warning: {each}" for each in warnings))
+        say(part for line in lines for part in folded(line, terminal_width()))
     return Exit.OK
 
 

@@ -14,6 +14,7 @@ from governor import tls, token
 from governor.address import VARIABLE
 from governor.cli.exits import MEANING
 from governor.cli.options import address_option, output_option, verbatim
+from governor.wording import printable
 
 
 class Entry(NamedTuple):
@@ -93,6 +94,17 @@ class Lazily(click.Group):
         command = getattr(importlib.import_module(f"governor.cli.{module}"), attribute)
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is called. Raises UsageError."""
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
+            from governor.cli.names import near
+
+            raise click.UsageError(f"there is no command {printable(name)!r}{near(name, COMMANDS)}", ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The sections, without loading anything."""

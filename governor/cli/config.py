@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from governor.cli.output import folded
-from governor.wording import printable
+from governor.wording import folded, printable
 
 if TYPE_CHECKING:
     from google.protobuf.timestamp_pb2 import Timestamp

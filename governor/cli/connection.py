@@ -23,13 +23,14 @@ from governor.address import USUAL_TCP, Address, TcpAddress, UnixAddress
 from governor.cli.exits import BY_REASON, BY_STATUS, CommandError, Exit
 from governor.cli.options import Where
 from governor.cli.reach import CONNECT_SECONDS, reach
-from governor.cli.unheard import hint
+from governor.cli.unheard import why
 from governor.wording import printable, span
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
 
 ANSWER_SECONDS: Final = 10
+UNKNOWN: Final = "UNAUTHENTICATED"
 # What each call tells beside its request.
 Metadata = tuple[tuple[str, str | bytes], ...]
 
@@ -92,7 +93,17 @@ class Connection:
         try:
             return call.result()
         except grpc.RpcError as error:
-            raise _failure(call, self.where, bound) from error
+            raise _failure(call, self, bound) from error
+
+    def refused(self, method: "grpc.StreamStreamMultiCallable[Request, Response]") -> CommandError | None:
+        """Why the daemon takes no such stream of ours, if it takes none. It is told nothing but who we are."""
+        call = method(iter(()), timeout=ANSWER_SECONDS, metadata=self.credentials)
+        try:
+            for _ in call:
+                pass
+        except grpc.RpcError:
+            return _failure(call, self, ANSWER_SECONDS)
+        return None
 
     @contextmanager
     def listen(
@@ -106,7 +117,7 @@ class Connection:
         """All that the daemon answers, one after the other, for as long as it is listened to; at most ``seconds``."""
         call = method(request, timeout=seconds, metadata=self._also(metadata))
         try:
-            yield Hearing(call, self.where, seconds)
+            yield Hearing(call, self, seconds)
         finally:
             call.cancel()
 
@@ -114,16 +125,16 @@ class Connection:
 class Hearing(Generic[Response]):
     """The answers of one call, which raise CommandError where it ends badly."""
 
-    def __init__(self, call: "grpc._CallIterator[Response]", where: Where, seconds: float | None) -> None:
+    def __init__(self, call: "grpc._CallIterator[Response]", daemon: Connection, seconds: float | None) -> None:
         self._call = call
-        self._where = where
+        self._daemon = daemon
         self._seconds = seconds
 
     def __iter__(self) -> Iterator[Response]:
         try:
             yield from self._call
         except grpc.RpcError as error:
-            raise _failure(self._call, self._where, self._seconds) from error
+            raise _failure(self._call, self._daemon, self._seconds) from error
 
     def stop(self) -> None:
         """End it, from any thread: whoever iterates is told CANCELLED."""
@@ -171,21 +182,32 @@ def _credentials(address: Address) -> Metadata:
 
 def _trust() -> grpc.ChannelCredentials:
     """Who may say which daemon it is, and what is shown to it. Raises CommandError."""
-    ca = os.environ.get(tls.CA_VARIABLE) or ssl.get_default_verify_paths().cafile
+    named = os.environ.get(tls.CA_VARIABLE)
+    ca = named or ssl.get_default_verify_paths().cafile
     try:
         cert, key = tls.own(os.environ) or (None, None)
-        read = [Path(path).read_bytes() if path else None for path in (ca, key, cert)]
+        trusted = _read(ca, tls.CA_VARIABLE if named else "TLS")
+        own_key, own_cert = (
+            _read(key, tls.KEY_VARIABLE if key != cert else tls.CERT_VARIABLE),
+            _read(cert, tls.CERT_VARIABLE),
+        )
         # gRPC says nothing of files that it cannot use, or ends the process.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         if cert:
             _checked(f"{cert} and {key}: they are no certificate and its key", context.load_cert_chain, cert, key)
         if ca:
             _checked(f"{ca}: there are no certificates in it", context.load_verify_locations, ca)
-    except OSError as error:
-        raise CommandError(Exit.USAGE, f"TLS: {error.filename}: {error.strerror}") from None
     except tls.TlsError as error:
         raise CommandError(Exit.USAGE, f"TLS: {error}") from None
-    return grpc.ssl_channel_credentials(*read)
+    return grpc.ssl_channel_credentials(trusted, own_key, own_cert)
+
+
+def _read(path: str | None, named: str) -> bytes | None:
+    """What is in it, if there is one. Raises CommandError."""
+    try:
+        return Path(path).read_bytes() if path else None
+    except OSError as error:
+        raise CommandError(Exit.USAGE, f"{named}: {path}: {error.strerror}") from None
 
 
 def _checked(wrong: str, load: Callable[..., None], *files: str | None) -> None:
@@ -212,8 +234,9 @@ def _target(address: Address) -> str:
             assert_never(address)
 
 
-def _failure(error: grpc.Call, where: Where, seconds: float | None) -> CommandError:
+def _failure(error: grpc.Call, daemon: Connection, seconds: float | None) -> CommandError:
     """The words and the exit code for a call that ended badly."""
+    address = daemon.where.address
     code = error.code()
     # The daemon begins with its name what is about no resource; here every line of the kind does.
     sentence = printable(error.details() or code.name).removeprefix("governor: ")
@@ -221,28 +244,39 @@ def _failure(error: grpc.Call, where: Where, seconds: float | None) -> CommandEr
     if reason:
         if retry is not None and "try again in" not in sentence:
             sentence += f"; try again in {span(retry)}"
+        if reason == UNKNOWN and daemon.credentials:
+            sentence = _unknown()
         ending = BY_REASON.get(reason, BY_STATUS[code.name])
         return CommandError(ending, sentence, reason=reason, facts=facts, retry=retry)
     # Without the daemon's own reason, what ended the call stands between it and us.
     match code:
         case grpc.StatusCode.UNAVAILABLE if "http1.x" in sentence:
             # gRPC's own guess, from the first bytes of the answer.
-            other = f"what answers at {where.address} speaks HTTP/1 and not gRPC: is that the http port, of metrics?"
+            other = f"what answers at {address} speaks HTTP/1 and not gRPC: is that the http port, of metrics?"
             return CommandError(Exit.CANNOT_REACH, f"{other} Name an address of listen, such as {USUAL_TCP}.")
         case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.CANCELLED:
-            lost = f"no answer from the daemon at {where.address}: {sentence}"
-            return CommandError(Exit.CANNOT_REACH, lost.rstrip(".") + hint(where.address, sentence))
+            return CommandError(Exit.CANNOT_REACH, f"no answer from the daemon at {address}: {why(address, sentence)}")
         case grpc.StatusCode.DEADLINE_EXCEEDED if seconds is not None:
-            late = f"no answer from the daemon at {where.address} within {seconds:g} s: it hangs"
+            late = f"no answer from the daemon at {address} within {seconds:g} s: it hangs"
             return CommandError(Exit.CANNOT_REACH, late)
         case grpc.StatusCode.UNIMPLEMENTED:
-            other = f"what answers at {where.address} is not this governor, or an older one: {sentence}"
+            other = f"what answers at {address} is not this governor, or an older one: {sentence}"
             return CommandError(Exit.CANNOT_REACH, other)
         case grpc.StatusCode.RESOURCE_EXHAUSTED:
             # A message above the size that grpc allows: no later time will do.
             return CommandError(Exit.USAGE, f"refused by gRPC: {sentence}")
         case _:
             return CommandError(BY_STATUS[code.name], f"{code.name}: {sentence}")
+
+
+def _unknown() -> str:
+    """That nobody is known by the token that was sent, and which that is."""
+    file = printable(os.environ[token.VARIABLE])
+    digest = f"`governor token hash {file}`"
+    return (
+        f"the daemon knows no client by the token in {file} ({token.VARIABLE}); take another, or have what {digest} "
+        "prints among the tokens of a client in its config"
+    )
 
 
 def _details(error: grpc.Call) -> tuple[str, dict[str, str], int | None]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, Self
 
 from governor.cli.admin import reached
 from governor.cli.exits import CommandError, Exit
+from governor.cli.hints import guessing
 from governor.cli.output import complain, say
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def _hear(
     heard: Callable[[], None] = lambda: None,
 ) -> None:
     """One stream. ``heard`` is told of each message."""
-    with reached(where) as admin:
+    with reached(where) as admin, guessing(admin.daemon, *request.resources):
         try:
             for answer in admin.listed(lambda stub: stub.Watch, request, seconds=None, opened=reader.stops):
                 heard()

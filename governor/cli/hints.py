@@ -8,11 +8,12 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from governor.cli.exits import CommandError
-from governor.cli.names import meant, meant_by_claim
+from governor.cli.names import MAX_KNOWN, meant, meant_by_claim, near
 from governor.cli.options import Where
 from governor.wording import printable, span
 
 if TYPE_CHECKING:
+    from governor.cli.admin import Admin
     from governor.cli.connection import Connection
     from governor.v1.governor_pb2 import Resource
 
@@ -44,6 +45,23 @@ def guessing(daemon: "Connection", *names: str) -> "Iterator[None]":
         guess = ""
         with suppress(CommandError):
             guess = meant(error.facts.get("resource", names[0]), _listed(daemon))
+        raise error.but(error.sentence + guess) from None
+
+
+@contextmanager
+def guessing_member(admin: "Admin", pool: str, member: str) -> "Iterator[None]":
+    """An order about a member that there is not is refused with what may have been meant."""
+    try:
+        yield
+    except CommandError as error:
+        if error.reason != "UNKNOWN_MEMBER":
+            raise
+        from governor.v1.admin_pb2 import GetResourceRequest
+
+        guess = ""
+        with suppress(CommandError):
+            there = admin.ask(lambda stub: stub.GetResource, GetResourceRequest(resource=pool)).members
+            guess = near(member, [each.id for each in there[:MAX_KNOWN]])
         raise error.but(error.sentence + guess) from None
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 from governor.cli.exits import CommandError, Exit
 
 if TYPE_CHECKING:
+    import click
+
     from governor.cli.options import Settings
 
 # Set by the scripts of `governor completion`; it says which shell asks, and for what.
@@ -58,7 +60,7 @@ def _run() -> int:
         if settings.json:
             complain_json(error.exit_code, error.format_message())
         else:
-            error.show()
+            complain(f"{_usage(error)}governor: {error.format_message()}")
         return error.exit_code
     except CommandError as error:
         if settings.json:
@@ -79,6 +81,15 @@ def _run() -> int:
 
         complain(f"{traceback.format_exc()}governor: this is a bug: please report it with the lines above")
         return Exit.BUG
+
+
+def _usage(error: "click.ClickException") -> str:
+    """How the command is called, and where more of that is, in lines before what is wrong."""
+    from click import UsageError
+
+    if not isinstance(error, UsageError) or error.ctx is None:
+        return ""
+    return f"{error.ctx.get_usage()}\nTry '{error.ctx.command_path} --help' for help.\n\n"
 
 
 def _command(settings: "Settings") -> int:

@@ -46,7 +46,7 @@ def recycle(settings: Settings, *, pool: str, member: str | None, reason: str) -
     from governor.v1.admin_pb2 import RecycleMembersRequest
 
     request = RecycleMembersRequest(resource=pool, member=member or "", reason=reason)
-    _order(settings, pool, "recycled", lambda admin: admin.ask(lambda stub: stub.RecycleMembers, request))
+    _order(settings, pool, member or "", "recycled", lambda admin: admin.ask(lambda stub: stub.RecycleMembers, request))
 
 
 @click.command(
@@ -71,7 +71,7 @@ def quarantine(settings: Settings, *, pool: str, member: str, length: int | None
     request = QuarantineMemberRequest(resource=pool, member=member, reason=reason)
     if length is not None:
         request.length.FromNanoseconds(length)
-    _order(settings, pool, "quarantined", lambda admin: admin.ask(lambda stub: stub.QuarantineMember, request))
+    _order(settings, pool, member, "quarantined", lambda admin: admin.ask(lambda stub: stub.QuarantineMember, request))
 
 
 @click.command(epilog=examples("governor restore orders-db primary"))
@@ -91,15 +91,19 @@ def restore(settings: Settings, *, pool: str, member: str, reason: str) -> None:
     from governor.v1.admin_pb2 import RestoreMemberRequest
 
     request = RestoreMemberRequest(resource=pool, member=member, reason=reason)
-    _order(settings, pool, "restored", lambda admin: admin.ask(lambda stub: stub.RestoreMember, request))
+    _order(settings, pool, member, "restored", lambda admin: admin.ask(lambda stub: stub.RestoreMember, request))
 
 
-def _order(settings: Settings, pool: str, word: str, order: "Callable[[Admin], MembersResponse]") -> None:
+def _order(settings: Settings, pool: str, member: str, word: str, order: "Callable[[Admin], MembersResponse]") -> None:
     """Give it, and tell how the members are now."""
     from governor.cli import about, hints
     from governor.cli.admin import reached
 
-    with reached(settings.where()) as admin, hints.guessing(admin.daemon, pool):
+    with (
+        reached(settings.where()) as admin,
+        hints.guessing(admin.daemon, pool),
+        hints.guessing_member(admin, pool, member),
+    ):
         answer = order(admin)
     if settings.json:
         records = [about.member_record(member) for member in answer.members]

@@ -7,7 +7,7 @@ import difflib
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from governor.v1.governor_pb2 import Resource
 
@@ -20,11 +20,16 @@ def meant(name: str, resources: "Sequence[Resource]") -> str:
     """``; did you mean 'thumbnails'?``, or nothing; of one that was removed, that it was."""
     if any(resource.name == name for resource in resources):
         return "; it is removed from the config, and goes with its last lease"
+    return near(name, [resource.name for resource in resources[:MAX_KNOWN]])
+
+
+def near(name: str, names: "Iterable[str]") -> str:
+    """``; did you mean 'thumbnails'?``, or nothing."""
     if len(name) > MAX_WORD:
         return ""
-    known = {resource.name.casefold(): resource.name for resource in resources[:MAX_KNOWN]}
-    near = difflib.get_close_matches(name.casefold(), known, n=1)
-    return f"; did you mean {known[near[0]]!r}?" if near else ""
+    known = {each.casefold(): each for each in names}
+    found = difflib.get_close_matches(name.casefold(), known, n=1)
+    return f"; did you mean {known[found[0]]!r}?" if found else ""
 
 
 def meant_by_claim(word: str, name: str, resources: "Sequence[Resource]") -> str:

@@ -9,13 +9,12 @@ import json
 import os
 import shutil
 import sys
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from governor.wording import SECOND, harmless
+from governor.wording import SECOND, fitted, harmless
 
 if TYPE_CHECKING:
     from governor.cli.table import Column
@@ -73,17 +72,8 @@ def complain_json(code: int, message: str, *, reason: str = "", retry: int | Non
 def complain(message: str) -> None:
     """Write a message to stderr, to a terminal with no word cut in two."""
     if sys.stderr is not None and sys.stderr.isatty():
-        width = shutil.get_terminal_size().columns
-        message = "\n".join(part for line in message.split("\n") for part in folded(line, width))
+        message = fitted(message, shutil.get_terminal_size().columns)
     _complain(message)
-
-
-def folded(line: str, width: int | None) -> list[str]:
-    """A line in as many as it takes, each of them at most ``width`` columns wide unless a word is longer."""
-    if width is None or len(line) <= width:
-        return [line]
-    indent = " " * (len(line) - len(line.lstrip(" ")) + 2)
-    return textwrap.wrap(line, max(20, width), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _complain(message: str) -> None:

@@ -1,8 +1,11 @@
 """`governor set`: another limit than the config declares, for a while."""
 
+from typing import Final
+
 import click
 
 from governor.cli import complete
+from governor.cli.exits import CommandError
 from governor.cli.options import (
     NAME,
     WHILE,
@@ -18,6 +21,9 @@ from governor.cli.output import say, say_json
 from governor.wording import printable, span
 
 SETTING = Label("setting", "NAME=VALUE, such as permits=12")
+
+# How the daemon calls what is set: a field of the message.
+_FIELD: Final = "settings."
 
 
 @click.command(
@@ -77,7 +83,13 @@ def override(
         else:
             request = SetOverrideRequest(resource=name, settings=dict(limits), reason=reason)
             request.length.FromNanoseconds(length)
-            answer = admin.ask(lambda stub: stub.SetOverride, request)
+            try:
+                answer = admin.ask(lambda stub: stub.SetOverride, request)
+            except CommandError as error:
+                if not error.sentence.startswith(_FIELD):
+                    raise
+                # As it was typed, and not by the field of the message.
+                raise error.but(f"{printable(name)}: {error.sentence.removeprefix(_FIELD)}") from None
     resource = answer.resource
     if settings.json:
         say_json({"resource": record(resource), "override": override_record(resource), "changed": answer.changed})

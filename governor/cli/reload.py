@@ -6,8 +6,8 @@ import click
 
 from governor.cli.exits import Exit
 from governor.cli.options import Settings, address_option, examples, output_option, with_settings
-from governor.cli.output import complain, folded, say, say_json, terminal_width
-from governor.wording import count, printable
+from governor.cli.output import complain, say, say_json, terminal_width
+from governor.wording import count, folded, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -30,6 +30,8 @@ MEMBERS: Final = "GOVERNOR_MEMBERS"
 
 _COMMAND: Final = "governor.command"
 
+_AS_IN: Final = "as in governor run thumbnails -- make"
+
 
 class BeforeTwoDashes(click.Command):
     """Its own words end at the first ``--``; what follows is somebody else's, whatever it looks like."""
@@ -51,9 +53,7 @@ class BeforeTwoDashes(click.Command):
         'governor run orders-db -- sh -c \'echo "$GOVERNOR_MEMBERS" | jq -r ".[0].id"\'',
     ),
 )
-@click.argument(
-    "resources", metavar="RES[=N]... -- CMD [ARG]...", nargs=-1, required=True, shell_complete=complete.resources
-)
+@click.argument("resources", metavar="RES[=N]... -- CMD [ARG]...", nargs=-1, shell_complete=complete.resources)
 @click.option("--permits", type=Whole(1, MAX_PERMITS), metavar="N", help="Permits of each RES without =N. Default: 1.")
 @click.option(
     "--wait",
@@ -91,11 +91,10 @@ def run(
 ) -> int:
     """Run a command that has permits for as long as it runs.
 
-    With --wait, the line is waited in also while the daemon restarts.
-
     CMD is begun when they are granted, and they are given back when it has ended. Several resources are granted
-    all together or not at all. While CMD runs the lease is kept alive. If it is lost all the same, nothing covers
-    what CMD does: it is sent SIGTERM, and SIGKILL after --kill-after.
+    all together or not at all. With --wait, it waits in line also while the daemon restarts. While CMD runs the
+    lease is kept alive. If it is lost all the same, nothing covers what CMD does: it is sent SIGTERM, and SIGKILL
+    after --kill-after.
 
     In its environment CMD finds the id of its lease as GOVERNOR_LEASE_ID, a number that only ever rises, and the
     pool members that it was lent as GOVERNOR_MEMBERS, in JSON: [{"resource", "id", "attributes", "generation"}].
@@ -109,7 +108,9 @@ def run(
     """
     command: list[str] = click.get_current_context().meta.get(_COMMAND, [])
     if not command:
-        raise click.UsageError("there is no command to run: write it after --, as in governor run thumbnails -- make")
+        raise click.UsageError(f"there is no command to run: write it after --, {_AS_IN}")
+    if not resources:
+        raise click.UsageError(f"there is nothing to acquire: write it before --, {_AS_IN}")
     asked = claims.parse(resources, permits)
     where = settings.where()
 
@@ -148,7 +149,7 @@ def run(
         except Signalled as ending:
             code = -ending.number
         except GovernorError as error:
-            raise hints.hinted(borrow.failure(error), where, resources, asked) from error
+            raise hints.hinted(borrow.failure(error, where), where, resources, asked) from error
     return code if code >= 0 else die_of(-code)
 
 

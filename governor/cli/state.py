@@ -65,7 +65,7 @@ def check(settings: Settings, *, place: Path) -> Exit:
     "--secrets", is_flag=True, help="Show what may be a secret, too: attributes of members, labels, sessions."
 )
 def dump(*, place: Path, secrets: bool) -> Exit:
-    """Print a state file as JSON, which may be in use.
+    """Print a state file, which may be in use, as JSON.
 
     Instants are nanoseconds of the monotonic clock, of which `stamp` was the last seen; `written` is when that was.
     """
@@ -108,10 +108,11 @@ def _without_secrets(value: object, key: str = "") -> object:
 @state.command(epilog=examples("governor state repair /var/lib/governor"))
 @_PLACE
 def repair(*, place: Path) -> Exit:
-    """Make a new state file of what can be read of a damaged one, which is kept beside it.
+    """Make a new state file of what can be read of a damaged one.
 
-    No daemon may use it. A lease that is lost is forgotten: its holder works on while somebody else may be granted the
-    same, until it renews and is told; so read what is lost before starting the daemon.
+    The damaged one is kept beside it. No daemon may use it. A lease that is lost is forgotten: its holder works on
+    while somebody else may be granted the same, until it renews and is told; so read what is lost before starting
+    the daemon.
     """
     from governor.lock import BindError, FolderLock
     from governor.store import StoreError

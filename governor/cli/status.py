@@ -28,14 +28,14 @@ _SHOWN: Final = 8
         "governor status -o json | jq '.resources[] | select(.waiters > 0) | .name'",
     )
 )
-@click.argument("names", metavar="[NAME]...", nargs=-1, type=NAME, shell_complete=complete.resources)
+@click.argument("names", metavar="[RES]...", nargs=-1, type=NAME, shell_complete=complete.resources)
 @address_option
 @output_option
 @with_settings
 def status(settings: Settings, *, names: tuple[str, ...]) -> None:
     """Show resources: how much there is, what is lent, who waits.
 
-    All of them, unless a NAME chooses; and below, which config is in force since when, and what is wrong with a newer
+    All of them, unless a RES chooses; and below, which config is in force since when, and what is wrong with a newer
     one that was refused. AVAILABLE is the largest ask that would be granted now. OLDEST is how long the first in
     line has waited. Unless the output is a terminal, each resource is one line.
 

@@ -4,11 +4,10 @@ It knows every ask on its way, from one connection to the next; `keeping` knows 
 or read a clock: bytes of messages and instants (nanoseconds of the monotonic clock) come in, messages and answers go
 out. In one sentence: every ask is answered once.
 
-At most `WINDOW` messages are under way that the daemon has not handled. What is to be said meanwhile gathers into the
-next one, so that a busy program sends few large messages and a quiet one sends at once.
+At most `contact.WINDOW` messages are under way that the daemon has not handled. What is to be said meanwhile gathers
+into the next one, so that a busy program sends few large messages and a quiet one sends at once.
 """
 
-from collections import deque
 from collections.abc import Mapping
 from typing import Final, cast
 
@@ -16,6 +15,7 @@ from google.protobuf.message import DecodeError
 
 from governor.client.asks import SECOND, Ask
 from governor.client.cancels import Cancels
+from governor.client.contact import Contact
 from governor.client.errors import GovernorError, Unavailable
 from governor.client.grants import Grants, Terms, Unopened
 from governor.client.held import Held, State
@@ -26,11 +26,6 @@ from governor.client.unsaid import Unsaid
 from governor.process import Process
 from governor.v1 import governor_pb2 as pb
 
-WINDOW: Final = 3
-# Nothing that was sent since then was answered while something depends on the daemon: it is asked for a sign of life.
-PROBE: Final = SECOND
-# Nothing at all for so long: this connection is given up.
-SILENCE: Final = 8 * SECOND
 _PLACES: Final = SECOND
 
 Answer = Held | GovernorError
@@ -61,24 +56,9 @@ class Conversation:
         self._grants = Grants()
         # Who welcomed us last, as far as it told.
         self.process: Process | None = None
-        # Whether there is a stream; whether its daemon has greeted us, reads asks that are told together, and traces.
-        self._open = self._welcome = self._reads_alike = self._traces = False
-        # Whether anything has come over this connection.
-        self._mute = True
-        self._sent = self._handled = 0
-        # When each of those under way was sent, oldest first, and the first one of this connection.
-        self._sent_at: deque[int] = deque()
-        self._hello_at = 0
-        # When anything last came, and when this connection was begun.
-        self._heard_at = self._began_at = 0
-        # When what was answered last had been sent. What comes may have lain unread, or have been long on its way, so
-        # nothing else says how long the daemon has known us for sure.
-        self._known_at = 0
-        # The same, on a stream on which it had greeted us: whoever sends us away knows no lease of ours.
-        self._assured_at = 0
-        # When it was last asked for a sign of life, which is under way until something is answered that was sent no
-        # earlier; 0 while it was not, on this connection.
-        self._probed_at = 0
+        # Whether the daemon that has greeted us reads asks that are told together, and traces.
+        self._reads_alike = self._traces = False
+        self._contact = Contact()
         self._places_at = NEVER
 
     # --- what the program wants ---------------------------------------------------------------------------------
@@ -86,7 +66,7 @@ class Conversation:
     @property
     def busy(self) -> bool:
         """Whether anything depends on the daemon, or has yet to reach it."""
-        return bool(self._asks or self._cancels) or self._sent > self._handled or self.keeping.busy
+        return bool(self._asks or self._cancels) or self._contact.under_way or self.keeping.busy
 
     def ask(self, ask: Ask, now: int) -> None:
         """Ask, as soon as there is a connection."""
@@ -123,33 +103,28 @@ class Conversation:
 
     def connected(self, now: int) -> None:
         """A stream is open, and nothing was said on it yet."""
-        self._open = self._mute = True
-        self._welcome = self._reads_alike = self._traces = False
-        self._sent = self._handled = 0
-        self._sent_at.clear()
-        self._began_at = now
-        self._probed_at = 0
+        self._contact.begin(now)
+        self._reads_alike = self._traces = False
 
     def disconnected(self, now: int) -> None:
         """The stream is gone. What had no answer is said again on the next one."""
-        self._open = False
-        self._sent = self._handled = 0
+        greeted = self._contact.greeted
+        self._contact.end()
         self._cancels.disconnected()
         again = [ask for ask in self._asks.values() if ask.message]
         for ask in again:
             ask.message = 0
             ask.queued = False
             ask.repeated = True
-            if self._welcome:
+            if greeted:
                 ask.broke_at = now
-        self._welcome = False
         self._unsaid.extendleft(reversed(again))
         self._patience.look_at = now
         self.keeping.disconnected(now)
 
     def died(self, now: int) -> None:
         """The process is dead that welcomed us last, and no stream leads to it any more."""
-        self.keeping.died(now, self._assured_at)
+        self.keeping.died(now, self._contact.assured_at)
 
     def refused(self, why: str, *, for_good: bool = False, full: bool = False) -> None:
         """No connection can be had now: whoever is not patient is told so; ``for_good``: everybody; ``full``: whoever
@@ -172,32 +147,26 @@ class Conversation:
 
     def next_message(self, now: int) -> bytes | None:
         """The next message to send, if there is anything to say and the daemon keeps up."""
-        if not self._may_speak():
+        contact = self._contact
+        if not contact.may_speak(holding=bool(self.keeping)):
             return None
-        first = self._sent == 0
+        first = contact.said == 0
         places = self._to_be_placed(now)
         asks = self._unsaid.skip()
         if not (first or places or asks or self._cancels.unsaid or self.keeping.wants_to_speak(now)):
             return None
-        self._sent += 1
-        self._sent_at.append(now)
+        number = contact.say(now)
         parts: list[bytes] = []
         if first:
-            self._hello_at = now
-            self._hello.held[:] = self.keeping.greet(self._sent, now)
+            self._hello.held[:] = self.keeping.greet(number, now)
             parts.append(pb.SessionRequest(hello=self._hello).SerializeToString())
-        self._cancels.say(parts, self._sent)
-        self.keeping.say(parts, self._sent, now)
+        self._cancels.say(parts, number)
+        self.keeping.say(parts, number, now)
         # What is in the first message comes before anybody says whether it is read.
-        self._unsaid.say(parts, self._sent, now, alike=self._reads_alike, traces=first or self._traces)
+        self._unsaid.say(parts, number, now, alike=self._reads_alike, traces=first or self._traces)
         if places:
             parts.append(pb.SessionRequest(places=places).SerializeToString())
         return b"".join(parts)
-
-    def _may_speak(self) -> bool:
-        # Whoever reads our hello may take us for gone from then on, unless we hear from it. So one who holds anything
-        # says it to nobody who may not be there: a proxy without a daemon, or one that ends just now.
-        return self._open and self._sent - self._handled < WINDOW and not (self._mute and len(self.keeping))
 
     def _to_be_placed(self, now: int) -> list[int]:
         """The asks in line whose place somebody wants to know again."""
@@ -212,17 +181,12 @@ class Conversation:
     def heard(self, now: int) -> None:
         """Something came, which may be old."""
         # What is over by now is lost, whatever is read next: whoever looks at the clock has seen that it is.
-        self.keeping.look(now, self._assured_at, connected=self._welcome)
-        self._heard_at = now
-        self._mute = False
+        self._look(now)
+        self._contact.hear(now)
 
     def knew_us(self, since: int) -> None:
         """The daemon has read what was sent at ``since``: so it knew us then, and has heard us since."""
-        if since <= self._known_at:
-            return
-        self._known_at = since
-        if self._welcome:
-            self._assured_at = since
+        self._contact.knew_us(since)
 
     def hear(self, message: bytes, now: int) -> None:
         """Take in one message. Raises ValueError when it is none."""
@@ -233,13 +197,12 @@ class Conversation:
 
     def _hear(self, said: pb.SessionResponse, now: int) -> None:
         if said.handled:
-            self._done(said.handled)
+            self._contact.done_with(said.handled)
+            self._cancels.handled(said.handled)
             self._patience.kept_up_at = now
         if said.HasField("welcome"):
             self._hello.resume = said.welcome.session
-            # In this order, for whoever looks at it from another thread.
-            self._assured_at = max(self._known_at, self._hello_at)
-            self._welcome = True
+            self._contact.greet()
             told = said.welcome.process if said.welcome.HasField("process") else None
             self.process = told and Process(told.boot, told.pid_namespace, told.pid, told.started)
             self._patience.trouble, self._patience.full = "", False
@@ -256,16 +219,6 @@ class Conversation:
         self.keeping.hear(said)
         if said.HasField("notice") and said.notice.stopping:
             self.keeping.stopping()
-
-    def _done(self, handled: int) -> None:
-        """So many of our messages are."""
-        since = 0
-        while self._sent_at and self._handled < handled:
-            self._handled += 1
-            since = self._sent_at.popleft()
-        self._handled = handled
-        self._cancels.handled(handled)
-        self.knew_us(since)
 
     def _granted(self, granted: pb.SessionGrant, now: int) -> None:
         # What is unopened of it is bytes, whatever its type says.
@@ -284,8 +237,8 @@ class Conversation:
         ask = self._asks.pop(op, None)
         if ask is None:
             return  # given up meanwhile; the daemon takes it back when it reads so
-        if ask.sent_at > self._known_at:
-            self.knew_us(ask.sent_at)
+        if ask.sent_at > self._contact.known_at:  # as a rule it is not, and a call costs
+            self._contact.knew_us(ask.sent_at)
         length, waited = terms.length, terms.waited
         claims = terms.claims if ask.adopt else ask.shape.claims
         # It came into line after it was sent, so this is no later than the grant, however late we hear of it. Of one
@@ -295,7 +248,7 @@ class Conversation:
         held = Held(lease_id, claims, terms.members, length, waited, since + terms.lasts, outlives, self._owner)
         ask.held = held
         if length is not None:
-            self.keeping.hold(held, length, since=since, firm=firm, heard_at=self._assured_at, now=now)
+            self.keeping.hold(held, length, since=since, firm=firm, heard_at=self._contact.assured_at, now=now)
         self.answers.append((ask, held))
 
     def _refused(self, refusal: pb.SessionRefusal, now: int) -> None:
@@ -346,36 +299,27 @@ class Conversation:
 
     def ours_until(self, held: Held) -> int:
         """Until when a lease that is held is ours if nothing more is heard; for any thread."""
-        return self.keeping.ours_until(held, self._assured_at, connected=self._welcome)
+        return self.keeping.ours_until(held, self._contact.assured_at, connected=self._contact.greeted)
 
     def next_deadline(self) -> int | None:
         """When `tick` must be called next, or a message may be due."""
-        may_speak = self._may_speak()
+        may_speak = self._contact.may_speak(holding=bool(self.keeping))
         at = min(self._patience.look_at, self.keeping.next_deadline(may_speak=may_speak))
         if may_speak:
             at = min(at, self._places_at)
-        if self._open and self.busy:
-            at = min(at, self._silent_at() if self._known_at < self._probed_at else self._probe_at())
+        if self._contact.open and self.busy:
+            at = min(at, self._contact.next_look())
         return None if at >= NEVER else at
 
     def tick(self, now: int) -> tuple[bool, bool]:
         """Do what is due: whether to ask for a sign of life, and whether to give this connection up."""
-        self.keeping.look(now, self._assured_at, connected=self._welcome)
-        self._cancels.look(now, greeted=self._welcome)
+        self._look(now)
+        greeted = self._contact.greeted
+        self._cancels.look(now, greeted=greeted)
         if now >= self._patience.look_at:
-            for ask, why in self._patience.look(self._asks.values(), now, greeted=self._welcome):
+            for ask, why in self._patience.look(self._asks.values(), now, greeted=greeted):
                 self._answer(ask, why)
-        if not self._open or not self.busy:
-            return False, False
-        if now >= self._silent_at():
-            return False, True
-        if self._known_at >= self._probed_at and now >= self._probe_at():
-            self._probed_at = now
-            return True, False
-        return False, False
+        return self._contact.look(now) if self._contact.open and self.busy else (False, False)
 
-    def _probe_at(self) -> int:
-        return max(self._known_at, self._began_at) + PROBE
-
-    def _silent_at(self) -> int:
-        return max(self._heard_at, self._began_at) + SILENCE
+    def _look(self, now: int) -> None:
+        self.keeping.look(now, self._contact.assured_at, connected=self._contact.greeted)

@@ -103,9 +103,8 @@ def standing(ask: Ask, now: Nanos) -> tuple[int, Nanos]:
     """
     longest, latest = 0, now
     for resource, permits in ask.wants:
-        before = resource.line.ahead_of(ask)
-        wanted = sum([other.permits_of(resource) for other in before])
-        longest = max(longest, len(before))
+        before, wanted = resource.line.ahead_of(ask)
+        longest = max(longest, before)
         latest = max(latest, resource.limit.not_before(permits, wanted, now))
     return longest, latest
 

@@ -49,7 +49,3 @@ class Ask:
             if resource.closed or not resource.limit.can_take(permits, now):
                 return False
         return True
-
-    def permits_of(self, resource: "Resource") -> int:
-        """How many permits of ``resource`` it wants."""
-        return sum([permits for other, permits in self.wants if other is resource])

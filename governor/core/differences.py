@@ -174,7 +174,7 @@ def _reload(lending: Lending, lines: list[Resource], specs: tuple[ResourceSpec, 
     """What it would do to who waits in these lines, which are linked to no others; nobody else is told anything."""
     trial = Lending(LeaseId(lending.leases.last_id + 1))
     trial.leases.reserve(LeaseId(lending.leases.last_id + lending.leases.left))
-    trial.resources.declare(tuple([resource.spec for resource in lines]), now)
+    trial.resources.declare(tuple([resource.spec for resource in lines]), now, trial.leases.last_id)
     twins: dict[int, Resource] = {}
     asks: dict[Place, Ask] = {}
     for resource in lines:

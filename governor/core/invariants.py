@@ -66,8 +66,11 @@ def _lines_hold_who_waits(lending: Lending) -> None:
     for resource in lending.resources:
         places = [ask.place for ask in resource.line]
         assert places == sorted(places), f"I4: {resource.spec.name}: its line is out of order"
-        wanted = sum(ask.permits_of(resource) for ask in resource.line)
-        assert resource.line.permits == wanted, f"I4: {resource.spec.name}: its line is miscounted"
+        wanted = [sum(permits for other, permits in ask.wants if other is resource) for ask in resource.line]
+        assert resource.line.permits == sum(wanted), f"I4: {resource.spec.name}: its line is miscounted"
+        assert resource.line.head_permits == (wanted[0] if wanted else 0), (
+            f"I4: {resource.spec.name}: its head is miscounted"
+        )
         gone = resource.removed or resource.standing is Standing.DRAINING
         assert not (gone and places), f"I5: {resource.spec.name}: is draining, but somebody waits"
     assert lending.waiters.tickets == sum(len(ask.tickets) for ask in waiting), "I6: a ticket waits in no line"

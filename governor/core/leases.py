@@ -48,8 +48,8 @@ class Lease:
     @property
     def grace(self) -> Nanos | None:
         """How long it outlives its holder, as its least patient resource says; None is until its deadline."""
-        lenders = [resource.spec for resource, _ in self.ask.wants if resource.limit.lends]
-        return min([spec.on_disconnect for spec in lenders if spec.on_disconnect is not None], default=None)
+        graces = [resource.grace(self.id) for resource, _ in self.ask.wants if resource.limit.lends]
+        return min([grace for grace in graces if grace is not None], default=None)
 
     def ended(self, now: Nanos) -> Ended | None:
         """Why and how long ago it ended; None while it lives."""

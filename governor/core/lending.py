@@ -46,7 +46,8 @@ class Lending:
         self.waiters.join(ask)
         self.waiters.wait(ask.event.ticket, deadline, ask.event.wait)
         self.register.enter(ask, ask)
-        self.touched.extend([resource for resource, _ in ask.wants])
+        # Behind others it changes nothing for anybody.
+        self.touched.extend([resource for resource, _ in ask.wants if resource.line.head is ask])
 
     def wait_too(self, ask: Ask, event: Acquire, deadline: Nanos) -> None:
         """One more ticket waits at the place of ``ask``."""
@@ -165,12 +166,16 @@ class Lending:
         ``at`` is the instant that the engine catches up with, or ``now``. What comes later than ``at`` is not free
         yet: whoever's wait was over before it came must not be granted because nobody looked in between.
         """
+        # Who was looked at last and cannot be granted: as a rule it is the head of other lines that were touched, too.
+        blocked: Ask | None = None
         for resource in self.touched:  # which grows while it is walked
             while (ask := resource.line.head) is not None:
-                if self.leases.exhausted or not ask.at_head or not ask.takeable(at):
+                if ask is blocked or self.leases.exhausted or not ask.at_head or not ask.takeable(at):
+                    blocked = ask
                     break
                 self.waiters.leave(ask)
                 self.grant(ask, now, effects)
+                blocked = None
                 self.touched.extend([other for other, _ in ask.wants if other is not resource])
             self._await_ripening(resource, at)
         self.touched.clear()
@@ -178,11 +183,10 @@ class Lending:
     def _await_ripening(self, resource: Resource, since: Nanos) -> None:
         """Put on the agenda when, after ``since``, time alone lets this line move."""
         at: Nanos | None = None
-        if (ask := resource.line.head) is not None:
-            permits = ask.permits_of(resource)
-            if not resource.limit.can_take(permits, since):
-                at = resource.limit.wake_at(permits, since)
-                assert at is None or at > since, "I3: what can be taken now was not"
+        permits = resource.line.head_permits
+        if permits and not resource.limit.can_take(permits, since):
+            at = resource.limit.wake_at(permits, since)
+            assert at is None or at > since, "I3: what can be taken now was not"
         self.resources.ripen(resource, at)
 
 

@@ -7,7 +7,7 @@ stood here at once since it was last set.
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from itertools import islice, takewhile
+from itertools import islice
 from typing import Final
 
 from governor.core.ask import Ask, Place
@@ -23,7 +23,8 @@ class Line:
 
     def __init__(self) -> None:
         # An OrderedDict: a plain dict takes ever longer to find its first entry as entries before it go.
-        self._waiters: OrderedDict[Place, Ask] = OrderedDict()
+        # With each ask what it wants here: to look for that among all its claims, for each who waits, may take long.
+        self._waiters: OrderedDict[Place, tuple[Ask, int]] = OrderedDict()
         self.permits = 0
         self.most = 0
 
@@ -31,22 +32,38 @@ class Line:
         return len(self._waiters)
 
     def __iter__(self) -> Iterator[Ask]:
-        return iter(self._waiters.values())
+        return iter([ask for ask, _ in self._waiters.values()])
 
     @property
     def head(self) -> Ask | None:
         """The first in line."""
-        for ask in self._waiters.values():
+        for ask, _ in self._waiters.values():
             return ask
         return None
 
-    def ahead_of(self, ask: Ask) -> list[Ask]:
-        """Who stands before ``ask``, of the first ``COUNTED``: to be asked again and again must stay cheap."""
-        return list(takewhile(lambda other: other is not ask, islice(self._waiters.values(), COUNTED)))
+    @property
+    def head_permits(self) -> int:
+        """How many permits the first in line wants here; 0 when nobody waits."""
+        for _, permits in self._waiters.values():
+            return permits
+        return 0
+
+    def ahead_of(self, ask: Ask) -> tuple[int, int]:
+        """How many stand before ``ask``, and the permits that they want here.
+
+        Of the first ``COUNTED`` alone: to be asked again and again must stay cheap.
+        """
+        number = wanted = 0
+        for other, permits in islice(self._waiters.values(), COUNTED):
+            if other is ask:
+                break
+            number += 1
+            wanted += permits
+        return number, wanted
 
     def join(self, ask: Ask, permits: int) -> None:
         """Stand behind everybody."""
-        self._waiters[ask.place] = ask
+        self._waiters[ask.place] = (ask, permits)
         self.permits += permits
         if len(self._waiters) > self.most:
             self.most = len(self._waiters)

@@ -17,7 +17,7 @@ def declare(lending: Lending, specs: tuple[ResourceSpec, ...], now: Nanos, effec
     if problems:
         effects.append(ReconfigureRefused(problems))
         return
-    change = lending.resources.declare(specs, now)
+    change = lending.resources.declare(specs, now, lending.leases.last_id)
     effects.append(
         Reconfigured(
             added=tuple([resource.spec.name for resource in change.added]),

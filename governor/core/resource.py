@@ -4,12 +4,19 @@ It knows the declared bounds of asking and waiting. It must never know how a kin
 """
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 from governor.core.limit import LimitSpec
 from governor.core.line import Line
 from governor.core.memory import Memory
 from governor.core.snapshot import Peak, ResourceSnapshot
-from governor.core.types import UNSAID, Nanos, Said, Standing
+from governor.core.types import UNSAID, LeaseId, Nanos, Said, Standing
+
+# How often in a row `on_disconnect` may become less while leases of before live, until those are told apart no more.
+MAX_GRACES: Final = 16
+
+# Up to which lease, and how long those outlive their holders; None is until their deadlines.
+Grace = tuple[LeaseId, Nanos | None]
 
 
 @dataclass(slots=True, frozen=True)
@@ -60,6 +67,7 @@ class Remembered:
     declared: bool = True
     # Of the standing.
     said: Said = UNSAID
+    graces: tuple[Grace, ...] = ()
 
 
 class Resource:
@@ -69,12 +77,14 @@ class Resource:
     it. ``ripens_at`` is the instant at which time alone lets its line move, as it stands on the engine's agenda.
     ``removed``: no longer declared, gone with its last lease. ``closed``: nothing is granted of it, as it is removed or
     its ``standing`` says so. ``said``: by whom it stands so, and why. ``most``: how much was in use at once since the
-    last `peak`; of a rate limit, how much was granted in all.
+    last `peak`; of a rate limit, how much was granted in all. ``graces``: what `on_disconnect` was for older leases,
+    where it has become less since; ids rise, and lengths fall.
     """
 
     __slots__ = (
         "agenda_key",
         "closed",
+        "graces",
         "key",
         "leases",
         "limit",
@@ -103,6 +113,7 @@ class Resource:
         self.said = UNSAID
         # Of the two above, so that an ask looks at one thing.
         self.closed = False
+        self.graces: tuple[Grace, ...] = ()
 
     @property
     def in_force(self) -> ResourceSpec:
@@ -112,10 +123,30 @@ class Resource:
     def remember(self, now: Nanos) -> Remembered:
         """All that a restart must know of it, but for the leases."""
         memory, declared = self.limit.remember(now), not self.removed
-        return Remembered(self.spec, memory, now, self.standing, self.override, declared, self.said)
+        return Remembered(self.spec, memory, now, self.standing, self.override, declared, self.said, self.graces)
 
-    def redeclare(self, spec: ResourceSpec, now: Nanos) -> None:
-        """Obey ``spec``, of the same kind, from now on; what is lent stays lent, and an override stays in force."""
+    def grace(self, lease: LeaseId) -> Nanos | None:
+        """How long a lease of it outlives its holder: the longest `on_disconnect` since its grant; None: its deadline.
+
+        Its holder was told that much, and relies on it until it has heard of something else.
+        """
+        for up_to, grace in self.graces:
+            if lease <= up_to:
+                return grace
+        return self.spec.on_disconnect
+
+    def redeclare(self, spec: ResourceSpec, now: Nanos, last_id: LeaseId) -> None:
+        """Obey ``spec``, of the same kind, from now on; what is lent stays lent, and an override stays in force.
+
+        ``last_id``: of the leases that were granted under the spec of before.
+        """
+        graces = self.graces if self.leases else ()
+        if self.leases and _is_less(spec.on_disconnect, self.spec.on_disconnect):
+            graces = (*graces, (last_id, self.spec.on_disconnect))
+            if len(graces) > MAX_GRACES:
+                # The oldest two become one: of no lease is it less than it was.
+                graces = ((graces[1][0], graces[0][1]), *graces[2:])
+        self.graces = tuple([each for each in graces if _is_less(spec.on_disconnect, each[1])])
         self.removed = False
         self.stand(self.standing, self.said)
         if spec.limit != self.spec.limit and self.override is None:
@@ -174,3 +205,7 @@ class Resource:
             max_waiters=spec.max_waiters,
             said=self.said,
         )
+
+
+def _is_less(grace: Nanos | None, other: Nanos | None) -> bool:
+    return grace is not None and (other is None or grace < other)

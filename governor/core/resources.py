@@ -9,7 +9,7 @@ from typing import Final
 
 from governor.core.agenda import Agenda
 from governor.core.resource import Override, Remembered, Resource, ResourceSpec
-from governor.core.types import Nanos
+from governor.core.types import LeaseId, Nanos
 
 # As many as one config may declare.
 MAX_FADING: Final = 2_000
@@ -81,8 +81,8 @@ class Resources:
                 )
         return tuple(found)
 
-    def declare(self, specs: tuple[ResourceSpec, ...], now: Nanos) -> Change:
-        """Exactly these from now on; only after ``problems`` found none."""
+    def declare(self, specs: tuple[ResourceSpec, ...], now: Nanos, last_id: LeaseId) -> Change:
+        """Exactly these from now on; only after ``problems`` found none. ``last_id``: of all leases so far."""
         before = dict(self._by_name)
         self._by_name.clear()
         added: list[Resource] = []
@@ -94,13 +94,13 @@ class Resources:
                 gone.append(resource)
                 resource = None
             if resource is None:
-                resource = self._new(spec, now)
+                resource = self._new(spec, now, last_id)
                 added.append(resource)
             elif resource.removed:
-                resource.redeclare(spec, now)
+                resource.redeclare(spec, now, last_id)
                 added.append(resource)
             elif resource.spec != spec:
-                resource.redeclare(spec, now)
+                resource.redeclare(spec, now, last_id)
                 changed.append(resource)
             self._by_name[spec.name, ""] = resource
         for name, resource in before.items():
@@ -115,12 +115,12 @@ class Resources:
         self._fade([resource for resource in gone if not resource.leases], now)
         return Change(tuple(added), tuple(changed), tuple(gone))
 
-    def _new(self, spec: ResourceSpec, now: Nanos) -> Resource:
+    def _new(self, spec: ResourceSpec, now: Nanos, last_id: LeaseId) -> Resource:
         """Idle, unless too much is spent of it since it was declared before: then it goes on from there."""
         resource = self._fading.pop((spec.name, spec.kind), None)
         if resource is not None:
             resource.agenda_key = self._next_key
-            resource.redeclare(spec, now)
+            resource.redeclare(spec, now, last_id)
         else:
             resource = Resource(spec, self._next_key, now)
         self._by_agenda_key[self._next_key] = resource

@@ -190,6 +190,7 @@ def _recall(lending: Lending, remembered: Remembered) -> str | None:
     if override is not None and (override.limit.kind != resource.spec.kind or not override.limit.overridable):
         return f"its limit cannot be that of a {override.limit.kind} for a while"
     resource.stand(remembered.standing, remembered.said)
+    resource.graces = remembered.graces
     lending.resources.override(resource, override, remembered.at)
     try:
         resource.limit.recall(remembered.memory, remembered.at)

@@ -135,7 +135,7 @@ class ResourceSnapshot:
 class Snapshot:
     """The whole engine; ``resources`` in the order of the config, the removed ones last.
 
-    ``leases`` and ``waiters`` count leases and waiting tickets over all resources, each once. ``at``: its instant.
+    ``leases`` and ``waiters`` count leases and waiting asks over all resources, each once. ``at``: its instant.
     """
 
     resources: tuple[ResourceSnapshot, ...]

@@ -22,6 +22,7 @@ from aiohttp import web
 
 from governor.access import Client
 from governor.address import TcpAddress
+from governor.bounds import DEFAULT_HTTP
 from governor.certificates import Certificates
 from governor.http.door import Door, sans
 from governor.http.handshake import Handshakes
@@ -33,7 +34,6 @@ from governor.lock import BindError
 
 _log: Final = logging.getLogger(__name__)
 
-MAX_CONNECTIONS: Final = 64
 # How long a connection may stay without a whole request having arrived. Scrapes come every 15 to 60 seconds.
 IDLE_SECONDS: Final = 75.0
 # How long a client may take to read one answer. Prometheus itself gives up after 10 seconds.
@@ -90,7 +90,7 @@ async def serve(
     pages: Pages,
     door: Door | None = None,
     certificates: Certificates | None = None,
-    most: int = MAX_CONNECTIONS,
+    most: int = DEFAULT_HTTP,
     full: Callable[[], None] = lambda: None,
 ) -> HttpServer:
     """Returns when ``address`` is bound and requests are answered; raises `BindError`.

@@ -43,13 +43,13 @@ WAITERS: Final = Family(
     "governor_waiters",
     "gauge",
     _RESOURCE,
-    "Tickets that stand in line now. One that claims several resources counts under each of them.",
+    "Asks that stand in line now. One that claims several resources counts under each of them.",
 )
 WAITERS_LIMIT: Final = Family(
     "governor_waiters_limit",
     "gauge",
     _RESOURCE,
-    "Tickets that may stand in line at most.",
+    "Asks that may stand in line at most.",
 )
 OLDEST_WAITER: Final = Family(
     "governor_oldest_waiter_seconds",

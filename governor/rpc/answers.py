@@ -52,9 +52,12 @@ class Answers:
         else:
             form = self._forms.get(key)
             if form is None:
-                if len(self._forms) >= MAX_FORMS:
-                    self._forms.clear()
-                form = self._forms[key] = self._form(granted, remaining)
+                form = self._form(granted, remaining)
+                # An older lease may outlive its session for longer than what is granted now.
+                if not granted.repeated:
+                    if len(self._forms) >= MAX_FORMS:
+                        self._forms.clear()
+                    self._forms[key] = form
             response, made, lease = form
         made.op = op
         lease.id = granted.lease

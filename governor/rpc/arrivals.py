@@ -52,11 +52,6 @@ class Server(_server.Server):
         self._arrivals.handlers.update(methods)
         self._arrivals.add_registered_method_handlers(dict(methods))
 
-    @property
-    def unknown(self) -> int:
-        """How many calls came to methods that there are not."""
-        return self._arrivals.unknown
-
 
 class _Arrivals(cygrpc.AioServer):  # type: ignore[misc] # as above
     """The calls of one server. Its base asks for each next call by `_make_request_call_future`, and only there."""
@@ -64,7 +59,6 @@ class _Arrivals(cygrpc.AioServer):  # type: ignore[misc] # as above
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)
         self.handlers: dict[str, Handler] = {}
-        self.unknown = 0
         # asyncio itself remembers a task only for as long as something waits for it.
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -84,9 +78,7 @@ class _Arrivals(cygrpc.AioServer):  # type: ignore[misc] # as above
     async def _take_unknown(self) -> None:
         resolver = _Resolver(None)
         while True:
-            call = await self._request_call()
-            self.unknown += 1
-            self._begin(call, _UNKNOWN, resolver)
+            self._begin(await self._request_call(), _UNKNOWN, resolver)
 
     def _begin(self, call: _Call, name: str, resolver: "_Resolver") -> None:
         """As the base does. The one coroutine starts the other, when it can hear that its caller is gone."""

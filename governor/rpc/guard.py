@@ -12,6 +12,7 @@ from typing import Final
 
 from grpc import aio
 
+from governor import token
 from governor.access import ANOTHERS_LEASE, UNKNOWN_CALLER, Client, Policy, Verb, digest_of
 from governor.allowance import Allowances
 from governor.core.effects import LeaseResult, LeaseState
@@ -25,7 +26,6 @@ Context = aio.ServicerContext[bytes, bytes]
 # whom nobody knows.
 Refused = Callable[[Denial, Sequence[Claim], str], None]
 
-TOKEN_KEY: Final = "authorization"  # noqa: S105 - the name of a header
 # Where gRPC puts the certificate. What it has read in it itself ends at the first NUL of each name.
 _CERTIFICATE: Final = "x509_pem_cert"
 _SCHEME: Final = "bearer "
@@ -98,10 +98,10 @@ class Guard:
         # A token that is wrong is not made good by a certificate.
         # Which of two would count is not for a proxy between us to decide.
         if len(said) == 1 and isinstance(said[0], str) and said[0][: len(_SCHEME)].lower() == _SCHEME:
-            token = said[0][len(_SCHEME) :].strip()
-            if 0 < len(token) <= _MAX_TOKEN:
+            shown = said[0][len(_SCHEME) :].strip()
+            if 0 < len(shown) <= _MAX_TOKEN:
                 # Over HTTP it may hold bytes that are no text, which no token does.
-                digest = digest_of(token.encode(errors="surrogatepass"))
+                digest = digest_of(shown.encode(errors="surrogatepass"))
                 if (client := self.policy.of_token(digest)) is not None:
                     return Caller(client, digest)
         return None
@@ -210,7 +210,7 @@ class Guard:
 
 
 def _said(context: Context) -> list[str | bytes]:
-    return [value for key, value in context.invocation_metadata() or () if key == TOKEN_KEY]
+    return [value for key, value in context.invocation_metadata() or () if key == token.KEY]
 
 
 def _sans(context: Context) -> tuple[str, ...]:

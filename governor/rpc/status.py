@@ -112,7 +112,7 @@ TABLE: Final[dict[Reason, Row]] = {
     ),
     Reason.UNAUTHENTICATED: Row(
         StatusCode.UNAUTHENTICATED,
-        "{where}: it is not known who is asking; send the token of a client with the call: "
+        "{where}: it is not known who is asking; send the token of a client with the call; "
         f"{token.VARIABLE} names the file with it",
     ),
     Reason.PERMISSION_DENIED: Row(

@@ -38,7 +38,7 @@ _STATES: Final = {
 # Not frozen: one is made for each call.
 @dataclass(slots=True)
 class Ask:
-    """What an AcquireRequest says; the fields are those of `Driver.acquire`."""
+    """What an AcquireRequest says; the fields are those of `Driver.ask`."""
 
     claims: tuple[Claim, ...]
     client: str

@@ -20,7 +20,9 @@ _DROP_LEASES: Final = "DELETE FROM lease WHERE id BETWEEN ? AND ?"
 _MOVE_LEASES: Final = "UPDATE lease SET deadline = ?, orphaned = ?, graced = ? WHERE id BETWEEN ? AND ?"
 _PUT_PAST: Final = f"INSERT OR REPLACE INTO past ({PAST_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
 _DROP_PAST: Final = "DELETE FROM past WHERE id = ?"
-_PUT_RESOURCE: Final = f"INSERT OR REPLACE INTO resource ({RESOURCE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+_PUT_RESOURCE: Final = (
+    f"INSERT OR REPLACE INTO resource ({RESOURCE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+)
 _PUT_FADING: Final = f"INSERT INTO fading ({FADING_COLUMNS}) VALUES (?, ?, ?, ?, ?)"  # noqa: S608
 _DROP_RESOURCE: Final = "DELETE FROM resource WHERE name = ?"
 _STEER: Final = (

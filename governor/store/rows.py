@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from governor.core.kinds import KINDS
 from governor.core.kinds.pool import PoolSpec
 from governor.core.limit import LimitSpec
-from governor.core.resource import Override, Remembered, ResourceSpec
+from governor.core.resource import Grace, Override, Remembered, ResourceSpec
 from governor.core.snapshot import Held, Past
 from governor.core.types import UNSAID, Claim, EndReason, Grant, LeaseId, Member, Nanos, Said, Standing
 
@@ -28,7 +28,7 @@ LEASE_COLUMNS: Final = (
 )
 PAST_COLUMNS: Final = "id, client, request_id, claims, reason, ended_at, waited"
 FADING_COLUMNS: Final = "name, kind, spec, memory, at"
-RESOURCE_COLUMNS: Final = f"{FADING_COLUMNS}, standing, override, until, declared, said, override_said"
+RESOURCE_COLUMNS: Final = f"{FADING_COLUMNS}, standing, override, until, declared, said, override_said, graces"
 
 Plain = tuple[int | str, ...]
 SteeredRow = tuple[str, Nanos, str, str, Nanos, str, str, str]
@@ -200,7 +200,8 @@ def _member(plain: dict[str, object]) -> Member:
 def resource_row(resource: Remembered) -> Plain:
     """Its columns."""
     standing, override, until, said, override_said = _ordered(resource)
-    return (*fading_row(resource), standing, override, until, int(resource.declared), said, override_said)
+    graces = _dumps(resource.graces) if resource.graces else ""
+    return (*fading_row(resource), standing, override, until, int(resource.declared), said, override_said, graces)
 
 
 def fading_row(resource: Remembered) -> Plain:
@@ -233,6 +234,12 @@ def _said(text: str) -> Said:
     return Said(_str(plain["actor"]), _str(plain["reason"]), _str(plain.get("client", "")))
 
 
+def _graces(text: str) -> tuple[Grace, ...]:
+    plain = json.loads(text) if text else []
+    _nothing_below_zero(plain)
+    return tuple([(LeaseId(_int(up_to)), None if grace is None else _int(grace)) for up_to, grace in plain])
+
+
 def resource_of(row: Plain) -> Remembered:
     """The resource of its columns; raises ValueError."""
     return _read("resource", row, _resource)
@@ -240,19 +247,21 @@ def resource_of(row: Plain) -> Remembered:
 
 def fading_of(row: Plain) -> Remembered:
     """The one that is declared no more, of its columns; raises ValueError."""
-    return _read("resource declared before", (*row, Standing.OPEN.value, "", 0, 0, "", ""), _resource)
+    return _read("resource declared before", (*row, Standing.OPEN.value, "", 0, 0, "", "", ""), _resource)
 
 
 def _resource(row: Plain) -> Remembered:
-    name, kind, spec, memory, at, standing, other, until, present, said, other_said = row
+    name, kind, spec, memory, at, standing, other, until, present, said, other_said, graces = row
     override = None
     if other:
         override = Override(_limit(str(kind), json.loads(str(other))), _int(until), _said(str(other_said)))
     if override is not None and override.limit.kind == PoolSpec.kind:
         raise ValueError("the limit of a pool cannot be another for a while")
     declared = _spec(str(name), str(kind), json.loads(str(spec)))
-    stands = Standing(str(standing))
-    return Remembered(declared, json.loads(str(memory)), _int(at), stands, override, present != 0, _said(str(said)))
+    stands, remembered = Standing(str(standing)), json.loads(str(memory))
+    return Remembered(
+        declared, remembered, _int(at), stands, override, present != 0, _said(str(said)), _graces(str(graces))
+    )
 
 
 def memory_text(memory: object) -> str:

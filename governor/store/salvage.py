@@ -178,6 +178,9 @@ def _reading(path: Path, *, damaged: bool = False) -> Iterator[sqlite3.Connectio
         fixed = not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
         how = "mode=ro&immutable=1" if fixed else "mode=ro"
         database = sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, isolation_level=None, timeout=1)
+    except FileNotFoundError as error:
+        told = "there is no such file; name the state folder of a daemon, or the file in it"
+        raise StoreError(f"{path}: {told}") from error
     except (OSError, sqlite3.Error) as error:
         raise store_error(path, "cannot be read", error) from error
     with closing(database):

@@ -87,4 +87,9 @@ MIGRATIONS: Final[list[str]] = [
     ALTER TABLE resource ADD COLUMN said TEXT NOT NULL DEFAULT '';
     ALTER TABLE resource ADD COLUMN override_said TEXT NOT NULL DEFAULT '';
     """,
+    """
+    -- What on_disconnect was for older leases, where a reload has made it less: JSON, pairs of the last of these leases
+    -- and a length, null is until their deadlines; ids rise and lengths fall. Empty: nothing.
+    ALTER TABLE resource ADD COLUMN graces TEXT NOT NULL DEFAULT '';
+    """,
 ]

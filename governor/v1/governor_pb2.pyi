@@ -1414,7 +1414,9 @@ class SessionGrant(_message.Message):
     def lease(self) -> Global___Lease: ...
     @_builtins.property
     def on_disconnect(self) -> _duration_pb2.Duration:
-        """How long this lease lives on when the stream ends. Absent: as in Welcome."""
+        """How long this lease lives on when the stream ends, at least, also if a
+        reload makes that less for others. Absent: as in Welcome.
+        """
 
     def __init__(
         self,

@@ -134,6 +134,7 @@ def test_an_actor_is_short_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
         (["resume", "a"], pb.ResumeResourceRequest),
         (["drain", "a"], pb.DrainResourceRequest),
         (["drain", "a", "--wait"], pb.DrainResourceRequest),
+        (["watch", "a"], pb.WatchRequest),
         (["recycle", "a"], pb.RecycleMembersRequest),
         (["quarantine", "a", "b"], pb.QuarantineMemberRequest),
         (["restore", "a", "b"], pb.RestoreMemberRequest),

@@ -1,12 +1,13 @@
 """How the client library is asked, and how its errors read."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Self
 
 import pytest
 
 import governor.client
-from governor.address import TcpAddress
+from governor.address import TcpAddress, UnixAddress
 from governor.cli import borrow
 from governor.cli.exits import Exit
 from governor.cli.options import Where
@@ -46,16 +47,17 @@ WHERE = Where(TcpAddress("127.0.0.1", 7411), "default")
     ],
     ids=str,
 )
-def test_each_error_has_words_and_an_exit_code(error: GovernorError, code: Exit, sentence: str) -> None:
+def test_each_error_has_words_and_an_exit_code(error: GovernorError, code: Exit, sentence: str, tmp_path: Path) -> None:
     """The daemon's words, safe to show, and the codes that a call of its own would have had."""
-    failure = borrow.failure(error)
+    where = Where(UnixAddress(tmp_path / "nobody.sock"), "default")
+    failure = borrow.failure(error, where)
 
     assert (failure.exit, failure.sentence) == (code, sentence)
 
 
 def test_a_refusal_keeps_what_programs_want_to_know() -> None:
     """Its reason as on the wire, and when to come again."""
-    failure = borrow.failure(NotGranted("a: full", reason="line_full", resource="a", retry_after=1.5))
+    failure = borrow.failure(NotGranted("a: full", reason="line_full", resource="a", retry_after=1.5), WHERE)
 
     assert (failure.reason, dict(failure.facts), failure.retry) == ("LINE_FULL", {"resource": "a"}, 1_500_000_000)
 

@@ -61,6 +61,32 @@ def test_each_command_shows_an_example(run: Run, name: str) -> None:
     assert max(map(len, ended.out.splitlines())) <= 80
 
 
+def _lines_of_commands(page: str) -> list[str]:
+    """What a page says of each of the commands below."""
+    listed = page.partition("\nCommands:\n")[2].partition("\n\n")[0]
+    return [line for line in listed.split("\n") if line]
+
+
+@pytest.mark.parametrize("name", ["state", "token"])
+def test_commands_below_others_are_told_whole(run: Run, name: str) -> None:
+    """Each with its sentence, which is not cut off; and each has a page that fits 80 columns."""
+    listed = _lines_of_commands(run(name, "--help").out)
+    pages = [run(name, line.split()[0], "--help").out for line in listed]
+
+    assert len(listed) > 1
+    assert all(line.endswith(".") and not line.endswith("...") for line in listed)
+    assert max(len(line) for page in pages for line in page.splitlines()) <= 80
+
+
+def test_a_command_that_there_is_not_comes_with_a_guess(run: Run) -> None:
+    """If there is one like it; what it would act on the terminal is shown."""
+    near, far, odd = run("statu"), run("frobnicate"), run("\x1b[2J")
+
+    assert near.err.endswith("\n\ngovernor: there is no command 'statu'; did you mean 'status'?\n")
+    assert far.err.endswith("\n\ngovernor: there is no command 'frobnicate'\n")
+    assert "\x1b" not in odd.err
+
+
 def test_durations_are_explained_where_they_are_asked_for(run: Run) -> None:
     """With their units."""
     assert "250ms, 30s, 5m, 2h" in run("acquire", "--help").out
@@ -84,8 +110,10 @@ def test_mistakes_are_usage_errors(run: Run, arguments: list[str]) -> None:
     """Exit code 2, and where to look, on stderr."""
     ended = run(*arguments)
 
+    usage, hint, empty, said = ended.err.split("\n", 3)
     assert (ended.exit, ended.out) == (2, "")
-    assert "Usage: governor" in ended.err
+    assert usage.startswith("Usage: governor")
+    assert (hint.startswith("Try 'governor"), empty, said.startswith("governor: ")) == (True, "", True)
 
 
 def test_a_bug_is_called_one(run: Run, context: click.Context, monkeypatch: pytest.MonkeyPatch) -> None:

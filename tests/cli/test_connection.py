@@ -22,11 +22,11 @@ def silent() -> Iterator[str]:
 
 
 @pytest.fixture
-def closed() -> str:
-    """An address where nobody listens: it was bound a moment ago, so nobody else has it."""
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{free.getsockname()[1]}"
+def closed() -> Iterator[str]:
+    """An address where nobody listens, and nobody else can: it is taken."""
+    with closing(socket.socket()) as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{taken.getsockname()[1]}"
 
 
 @pytest.fixture

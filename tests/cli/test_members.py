@@ -2,12 +2,13 @@
 
 import json
 
+import grpc
 import pytest
 from google.protobuf.message import Message
 
 from governor.v1 import admin_pb2 as pb
 from tests.cli.conftest import Ended, Fake, Run
-from tests.cli.desk import length
+from tests.cli.desk import Refusal, length
 
 
 @pytest.mark.parametrize(
@@ -78,3 +79,15 @@ def test_a_quarantine_lasts_as_long_as_one_can(run: Run, fake: Fake, length: str
     assert ended.exit == 2
     assert f"'--for': '{length}' is too {how}: write one from 1s to 30d" in " ".join(ended.err.split())
     assert fake.desk.asked == []
+
+
+@pytest.mark.parametrize(("named", "guess"), [("aa1", "; did you mean 'a1'?"), ("zzz", "")])
+def test_an_unknown_member_comes_with_a_guess(run: Run, fake: Fake, named: str, guess: str) -> None:
+    """After the daemon's own sentence."""
+    fake.desk.answers[pb.QuarantineMemberRequest] = Refusal(
+        grpc.StatusCode.NOT_FOUND, "db: it has no such member", reason="UNKNOWN_MEMBER"
+    )
+    fake.desk.answers[pb.GetResourceRequest] = pb.GetResourceResponse(members=[pb.MemberState(id="a1")])
+    ended = run("quarantine", "db", named, "--address", fake.address)
+
+    assert (ended.exit, ended.err) == (2, f"governor: db: it has no such member{guess}\n")

@@ -2,12 +2,13 @@
 
 import json
 
+import grpc
 import pytest
 
 from governor.v1 import admin_pb2 as pb
 from governor.v1.governor_pb2 import Resource
 from tests.cli.conftest import Fake, Run
-from tests.cli.desk import length
+from tests.cli.desk import Refusal, length
 
 
 @pytest.fixture
@@ -65,6 +66,16 @@ def test_values_are_the_daemon_s_to_judge(run: Run, overridden: Fake) -> None:
     (asked,) = overridden.desk.asked
     assert isinstance(asked, pb.SetOverrideRequest)
     assert dict(asked.settings) == {"rate": "50/s", "windows": "10/s,a=b"}
+
+
+def test_what_is_refused_of_it_is_called_as_it_was_typed(run: Run, overridden: Fake) -> None:
+    """Not by the name of a field in a message; and of which resource."""
+    overridden.desk.answers[pb.SetOverrideRequest] = Refusal(
+        grpc.StatusCode.INVALID_ARGUMENT, "settings.permit: expected permits", reason="MALFORMED"
+    )
+    ended = run("set", "thumbnails", "permit=4", "--for", "1m", "--address", overridden.address)
+
+    assert (ended.exit, ended.err) == (2, "governor: thumbnails: permit: expected permits\n")
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,8 @@ def test_check_says_what_is_wrong(run: Run, state: Path) -> None:
     assert (table.exit, table.out, record.exit) == (71, "", 71)
     assert table.err.startswith(f"governor: {state / NAME}: is damaged (")
     assert json.loads(record.out)["problem"] in table.err
-    assert (missing.exit, missing.err.count("\n")) == (71, 1)
+    told = "there is no such file; name the state folder of a daemon, or the file in it"
+    assert (missing.exit, missing.err) == (71, f"governor: {state / 'missing'}: {told}\n")
 
 
 def test_a_damaged_log_is_found_and_what_came_before_it_is_saved(run: Run, state: Path) -> None:

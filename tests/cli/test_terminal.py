@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -207,14 +208,27 @@ def test_a_wait_that_is_cut_short_says_so_at_once(own: Daemon, screen: Terminal,
     assert "nobody waits" not in before
 
 
-def test_errors_are_folded_at_words(own: Daemon) -> None:
-    """On a terminal, which would cut them where its line ends."""
-    with terminal({"GOVERNOR_ADDRESS": own.address}, width=60) as narrow:
-        narrow.type("governor acquire nothing-like-it\n")
-        said = narrow.until(PROMPT)
+def test_errors_are_folded_at_words(own: Daemon, tmp_path: Path) -> None:
+    """On a terminal, which would cut them where its line ends: refusals, mistakes, warnings, why there is no daemon."""
+    doubtful = tmp_path / "tls.yaml"
+    doubtful.write_text(
+        "listen: [tls://127.0.0.1:0]\ntls: {cert: /nowhere/c.pem, key: /nowhere/k.pem}\n", encoding="utf-8"
+    )
+    missing = "/nowhere/that/anybody/would/look/for/a/config.yaml"
+    environment = {"GOVERNOR_ADDRESS": own.address, "DOUBTFUL": str(doubtful), "MISSING": missing}
+    with terminal(environment, width=60) as narrow:
+        told = []
+        for command in ("acquire nothing", "set thumbnails permits=4", "check $DOUBTFUL", "serve --config $MISSING"):
+            narrow.type(f"governor {command}\n")
+            told.append(narrow.until(PROMPT).replace("\r", "").split("\n")[1:-1])
 
-    lines = said.replace("\r", "").split("\n")[1:-1]
-    assert lines == [
-        "governor: nothing-like-it: no such resource; correct the",
-        "  name, or declare it in governor's config",
+    refused, mistaken, warned, ended = told
+    assert refused == ["governor: nothing: no such resource; correct the name, or", "  declare it in governor's config"]
+    assert mistaken[-2:] == [
+        "governor: say for how long, such as --for 10m; what is to",
+        "  last belongs in the config",
     ]
+    warning = "warning: tls: /nowhere/c.pem: No such file or directory: no daemon starts with that"
+    assert warning in " ".join(line.strip() for line in warned)
+    assert all(len(line) <= 60 for line in warned if " " in line.strip())
+    assert ended == [f"{missing}: there is", "  no such file"]

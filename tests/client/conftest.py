@@ -3,12 +3,13 @@
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
 
-from governor import Client
+from governor import AsyncLease, Client, Lease
 from tests.e2e import conftest as e2e
 from tests.e2e.client import Client as Raw
 from tests.e2e.process import BOUND, ROOT, Daemon, until
@@ -30,6 +31,19 @@ def _no_thread_is_left() -> Iterator[None]:
     """Every client of a test is closed by it, and leaves no thread."""
     yield
     until(lambda: not any(thread.name.startswith("governor-client") for thread in threading.enumerate()), "all ended")
+
+
+def deadline(lease: Lease | AsyncLease) -> float:
+    """Until when it is safe to rely on it, in seconds of the monotonic clock."""
+    assert lease.remaining is not None
+    return time.monotonic() + lease.remaining
+
+
+def is_kept_alive(lease: Lease) -> None:
+    """Returns when it lasts longer than it did, which nothing else makes it do; it must not be lost before."""
+    first = deadline(lease)
+    until(lambda: lease.lost or deadline(lease) > first + 1, "it was kept alive")
+    assert not lease.lost
 
 
 @pytest.fixture

@@ -167,7 +167,9 @@ class Scene:
         """A lease, asked for and granted at once over the connection that there is."""
         ask = self.ask(wait=wait)
         self.said()
-        self.hear(granted(ask, lease, length, on_disconnect=on_disconnect, keeps=keeps), handled(self.talk._sent))
+        self.hear(
+            granted(ask, lease, length, on_disconnect=on_disconnect, keeps=keeps), handled(self.talk._contact.said)
+        )
         answer = self.answer(ask)
         assert isinstance(answer, Held)
         return answer

@@ -113,7 +113,7 @@ def test_a_large_batch_is_cut_into_messages() -> None:
         ((_, told),) = _runs(message)
         assert len(told) <= 1_000
         ops += told
-        scene.hear(handled(scene.talk._sent))
+        scene.hear(handled(scene.talk._contact.said))
 
     assert ops == _ops(*asks)
 

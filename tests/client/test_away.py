@@ -16,9 +16,9 @@ from typing import Final, Literal
 import pytest
 
 from governor import AsyncClient, Client, GovernorError, LeaseLost, NotGranted, Unavailable
-from governor.client import conversation, patience
+from governor.client import contact, patience
 from governor.client.asks import SECOND
-from tests.client.conftest import Run
+from tests.client.conftest import Run, is_kept_alive
 from tests.client.scene import leases_in
 from tests.e2e.client import Client as Raw
 from tests.e2e.conftest import Connect, Start
@@ -369,15 +369,13 @@ def test_a_daemon_that_is_about_to_end_serves_who_is_inside(start: Start) -> Non
     """Nobody else gets in; what is held lives on, and when it is back the daemon ends."""
     daemon = start(ONE, drain="1h")
     with Client(daemon.address) as gov:
-        with gov.acquire("one", lease=1) as lease:
+        with gov.acquire("one", lease=5) as lease:
             daemon.signal(signal.SIGTERM)
             daemon.said(r"SIGTERM: stopping")
             with pytest.raises(NotGranted) as refusal:
                 gov.acquire("one")
             assert (refusal.value.reason, refusal.value.never) == ("draining", False)
-            end = time.monotonic() + 1.2
-            until(lambda: time.monotonic() > end, "it is kept alive")
-            assert not lease.lost
+            is_kept_alive(lease)
         assert daemon.exit_code() == 0
         with pytest.raises(Unavailable):
             gov.acquire("one")
@@ -460,8 +458,8 @@ def test_a_daemon_that_is_stopped_costs_what_was_held_at_our_own_deadline(gov: C
 
 def test_a_silent_connection_is_given_up(gov: Client, daemon: Daemon, me: Raw, monkeypatch: pytest.MonkeyPatch) -> None:
     """While something depends on it; as long as it is probed and answers, it is kept."""
-    monkeypatch.setattr(conversation, "PROBE", 600_000_000)
-    monkeypatch.setattr(conversation, "SILENCE", 2_500_000_000)
+    monkeypatch.setattr(contact, "PROBE", 600_000_000)
+    monkeypatch.setattr(contact, "SILENCE", 2_500_000_000)
     lease = gov.acquire("long")
     link = gov._settings.link
     sock = link._connection.socket

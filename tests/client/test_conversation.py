@@ -2,7 +2,7 @@
 
 import pytest
 
-from governor.client.conversation import WINDOW
+from governor.client.contact import WINDOW
 from governor.client.errors import GovernorError, LeaseLost, NotGranted, Unavailable
 from governor.client.held import Held, Member, State
 from governor.v1 import governor_pb2 as pb
@@ -107,7 +107,7 @@ def test_what_comes_while_enough_are_under_way_gathers_into_the_next() -> None:
     scene.release(held)
     assert scene.said() == []
 
-    scene.hear(handled(scene.talk._sent - WINDOW + 1))
+    scene.hear(handled(scene.talk._contact.said - WINDOW + 1))
     (batch,) = scene.said()
     assert [each.op for each in batch.acquires] == [ask.op for ask in late]
     assert list(batch.releases) == [7]
@@ -120,7 +120,7 @@ def test_many_asks_go_in_shares() -> None:
     asks = [scene.ask() for _ in range(90)]
     shares = [[each.op for each in message.acquires] for message in scene.said()]
     while sum(map(len, shares)) < len(asks):
-        scene.hear(handled(scene.talk._sent - 1))
+        scene.hear(handled(scene.talk._contact.said - 1))
         shares += [[each.op for each in message.acquires] for message in scene.said()]
 
     assert [len(share) for share in shares] == [45, 32, 13]
@@ -153,7 +153,7 @@ def test_a_large_batch_is_cut_into_messages() -> None:
         assert message is not None
         assert len(message) < 256 * 1024
         ops += [each.op for each in pb.SessionRequest.FromString(message).acquires]
-        scene.hear(handled(scene.talk._sent))
+        scene.hear(handled(scene.talk._contact.said))
 
     assert ops == [ask.op for ask in asks]
 
@@ -188,26 +188,26 @@ def test_the_largest_hello_is_one_that_the_daemon_takes() -> None:
     for start in range(0, 30_000, 1_000):
         asks = [scene.ask() for _ in range(1_000)]
         while scene.said():
-            scene.hear(handled(scene.talk._sent))
+            scene.hear(handled(scene.talk._contact.said))
         scene.hear(*[granted(ask, first + start + number) for number, ask in enumerate(asks)])
         held = [answer for answer in scene.answers().values() if isinstance(answer, Held)]
         for each in held[:300]:
             scene.release(each)
     waiters = [scene.ask() for _ in range(30_000)]
     while scene.said():
-        scene.hear(handled(scene.talk._sent))
+        scene.hear(handled(scene.talk._contact.said))
     scene.break_off()
     scene.connect()
     while (message := scene.talk.next_message(scene.now)) is not None:
         assert len(message) < 256 * 1024
-        scene.hear(handled(scene.talk._sent))
+        scene.hear(handled(scene.talk._contact.said))
     for waiter in waiters:
         scene.talk.cancel(waiter)
     cancelled = 0
     while (message := scene.talk.next_message(scene.now)) is not None:
         assert len(message) < 256 * 1024
         cancelled += len(pb.SessionRequest.FromString(message).cancels)
-        scene.hear(handled(scene.talk._sent))
+        scene.hear(handled(scene.talk._contact.said))
 
     assert cancelled == len(waiters)
 
@@ -256,7 +256,7 @@ def test_a_refusal_says_why_and_when() -> None:
 
     assert isinstance(error, NotGranted)
     assert (error.reason, error.resource, error.retry_after, error.never) == ("none_free", "x", 1.5, False)
-    assert not scene.busy() or scene.talk._sent > scene.talk._handled
+    assert not scene.busy() or scene.talk._contact.said > scene.talk._contact.done
 
 
 @pytest.mark.parametrize(("code", "never"), [(3, True), (5, True), (11, True), (7, True), (8, False), (14, False)])
@@ -329,7 +329,7 @@ def test_whoever_wants_to_know_their_place_is_told_about_once_a_second() -> None
     for _ in range(50):
         for message in scene.run(0.1):
             asked += message.places
-            scene.hear(handled(scene.talk._sent))
+            scene.hear(handled(scene.talk._contact.said))
     assert asked == [curious.op] * 5
 
 
@@ -341,7 +341,7 @@ def test_nobody_is_asked_about_who_is_not_in_line() -> None:
     scene.said()
     assert not any(message.places for message in scene.run(1))
 
-    scene.hear(queued(ask), handled(scene.talk._sent))
+    scene.hear(queued(ask), handled(scene.talk._contact.said))
     scene.hear(granted(ask, 1))
     assert not any(message.places for message in scene.run(3))
 
@@ -443,7 +443,7 @@ def test_an_adoption_that_is_cancelled_lets_go_again() -> None:
     scene.greeted()
     asks = [scene.adopt(7), scene.adopt(8), scene.adopt(9)]
     scene.said()
-    scene.hear(granted(asks[0], 7), handled(scene.talk._sent))
+    scene.hear(granted(asks[0], 7), handled(scene.talk._contact.said))
     for ask in asks[:2]:
         scene.talk.cancel(ask)
     (message,) = scene.said()
@@ -561,7 +561,7 @@ def test_nobody_looks_for_a_daemon_for_ever_to_tell_it_that_he_gave_up() -> None
     scene.greeted()
     asks = [scene.ask(wait=30) for _ in range(12_000)]
     while scene.said():
-        scene.hear(handled(scene.talk._sent))
+        scene.hear(handled(scene.talk._contact.said))
     scene.break_off()
     for ask in asks:
         scene.talk.cancel(ask)
@@ -861,7 +861,7 @@ def test_a_client_that_closes_gives_all_back() -> None:
     error = scene.answer(ask)
     assert type(error) is GovernorError
     assert scene.busy()
-    scene.hear(released(3), handled(scene.talk._sent))
+    scene.hear(released(3), handled(scene.talk._contact.said))
     assert not scene.busy()
 
 
@@ -914,7 +914,7 @@ def test_an_adoption_that_is_given_up_leaves_a_lease_as_it_was(when: str) -> Non
     if when == "adopted":
         scene.hear(granted(ask, 77))
     (message,) = said
-    scene.hear(handled(scene.talk._sent))
+    scene.hear(handled(scene.talk._contact.said))
 
     assert list(message.detaches) == [77]
     assert (list(message.releases), list(message.cancels)) == ([], [])

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from governor.client.asks import SECOND
-from governor.client.conversation import WINDOW
+from governor.client.contact import WINDOW
 from governor.client.held import Held, State
 from governor.v1 import governor_pb2 as pb
 from tests.client.scene import (
@@ -33,7 +33,7 @@ def keep_alives(scene: Scene, seconds: float) -> list[float]:
     while scene.now < end:
         if any(message.keep_alive for message in scene.said()):
             said.append((scene.now - start) / SECOND)
-            scene.hear(kept_alive(), handled(scene.talk._sent))
+            scene.hear(kept_alive(), handled(scene.talk._contact.said))
         probe, _ = scene.tick()
         if probe:
             scene.pong(scene.now)
@@ -94,7 +94,7 @@ def test_a_grant_to_an_ask_that_was_repeated_is_made_firm_at_once() -> None:
     assert message.keep_alive
     assert remaining(scene, held) == pytest.approx(9)
     scene.wait(0.5)
-    scene.hear(kept_alive(), handled(scene.talk._sent))
+    scene.hear(kept_alive(), handled(scene.talk._contact.said))
     assert remaining(scene, held) == pytest.approx(8.5)
 
 
@@ -108,10 +108,10 @@ def test_a_keep_alive_counts_from_when_it_was_sent() -> None:
     (second,) = scene.run(1)
     assert second.keep_alive
     scene.wait(0.5)
-    scene.hear(kept_alive(), handled(scene.talk._sent - 1))
+    scene.hear(kept_alive(), handled(scene.talk._contact.said - 1))
 
     assert remaining(scene, held) == pytest.approx(2.7 - 1.5)
-    scene.hear(kept_alive(), handled(scene.talk._sent))
+    scene.hear(kept_alive(), handled(scene.talk._contact.said))
     assert remaining(scene, held) == pytest.approx(2.7 - 0.5)
 
 
@@ -122,13 +122,13 @@ def test_keep_alives_that_are_done_together_all_count() -> None:
     held = scene.held(length=3)
     said = scene.run(2)
     assert [message.keep_alive for message in said] == [True, True]
-    scene.hear(kept_alive(), handled(scene.talk._sent))
+    scene.hear(kept_alive(), handled(scene.talk._contact.said))
     assert remaining(scene, held) == pytest.approx(2.7)
 
     (third,) = scene.run(1)
     assert third.keep_alive
     scene.wait(0.5)
-    scene.hear(kept_alive(), handled(scene.talk._sent))
+    scene.hear(kept_alive(), handled(scene.talk._contact.said))
     assert remaining(scene, held) == pytest.approx(2.7 - 0.5)
 
 
@@ -139,7 +139,7 @@ def test_a_lease_may_have_another_length_from_a_renewal_on() -> None:
     held = scene.held(length=30)
     scene.run(9.5)
     assert any(message.keep_alive for message in scene.run(0.6))
-    scene.hear(renewed(1, 3), kept_alive(), handled(scene.talk._sent))
+    scene.hear(renewed(1, 3), kept_alive(), handled(scene.talk._contact.said))
 
     assert held.length == 3 * SECOND
     assert remaining(scene, held) <= 2.7
@@ -184,7 +184,7 @@ def test_who_holds_nothing_says_nothing() -> None:
     held = scene.held()
     scene.release(held)
     (message,) = scene.said()
-    scene.hear(released(1), handled(scene.talk._sent))
+    scene.hear(released(1), handled(scene.talk._contact.said))
 
     assert list(message.releases) == [1]
     assert keep_alives(scene, 120) == []
@@ -221,7 +221,7 @@ def test_the_shortest_lease_sets_the_pace_as_long_as_it_is_held() -> None:
 
     scene.release(short)
     scene.said()
-    scene.hear(released(2), handled(scene.talk._sent))
+    scene.hear(released(2), handled(scene.talk._contact.said))
     assert len(keep_alives(scene, 3)) <= 3
     assert len(keep_alives(scene, 30)) == 3
     assert scene.lost == []
@@ -246,7 +246,7 @@ def test_a_keep_alive_that_finds_no_room_is_said_when_there_is() -> None:
         scene.said()
     assert scene.run(2.5) == []
 
-    scene.hear(handled(scene.talk._sent - WINDOW + 1))
+    scene.hear(handled(scene.talk._contact.said - WINDOW + 1))
     (message,) = scene.said()
     assert message.keep_alive
 
@@ -318,7 +318,7 @@ def test_a_release_is_over_when_the_daemon_knows_no_such_lease(reason: str) -> N
     held = scene.held(5)
     scene.release(held)
     scene.said()
-    scene.hear(ended(5, reason), handled(scene.talk._sent))
+    scene.hear(ended(5, reason), handled(scene.talk._contact.said))
 
     assert not scene.busy()
     assert scene.lost == []
@@ -381,7 +381,7 @@ def test_a_lease_that_is_let_go_is_kept_alive_no_longer() -> None:
     held = scene.held(5)
     scene.talk.keeping.detach(held)
     (message,) = scene.said()
-    scene.hear(handled(scene.talk._sent))
+    scene.hear(handled(scene.talk._contact.said))
 
     assert (list(message.detaches), held.state) == ([5], State.DETACHED)
     assert not scene.busy()
@@ -420,10 +420,10 @@ def test_letting_go_is_over_when_the_daemon_has_read_it() -> None:
     scene.talk.keeping.detach(held)
     (message,) = scene.said()
     assert list(message.detaches) == [5]
-    scene.hear(handled(scene.talk._sent - 1))
+    scene.hear(handled(scene.talk._contact.said - 1))
     assert scene.talk.keeping.busy
 
-    scene.hear(handled(scene.talk._sent))
+    scene.hear(handled(scene.talk._contact.said))
     assert not scene.talk.keeping.busy
 
 
@@ -434,7 +434,7 @@ def test_a_lease_may_be_adopted_from_oneself() -> None:
     old = scene.held(5)
     ask = scene.adopt(5)
     scene.said()
-    scene.hear(granted(ask, 5), handled(scene.talk._sent))
+    scene.hear(granted(ask, 5), handled(scene.talk._contact.said))
     new = scene.answer(ask)
     assert isinstance(new, Held)
     scene.release(old)
@@ -499,7 +499,7 @@ def test_a_lease_that_was_lost_here_is_given_back() -> None:
     said = scene.run(2.8)
     assert scene.lost == [lost]
 
-    scene.hear(handled(scene.talk._sent))
+    scene.hear(handled(scene.talk._contact.said))
     said += scene.run(1)
     assert [lease for message in said for lease in message.releases] == [5]
     assert other.state is State.HELD
@@ -604,7 +604,7 @@ def test_a_grant_that_came_while_we_were_stopped_is_given_back(greeted: bool) ->
     scene.said()
     scene.wait(7)
     first = [] if greeted else [welcome(on_disconnect=2)]
-    scene.hear(*first, granted(ask, 1, 60, waited=1), handled(scene.talk._sent))
+    scene.hear(*first, granted(ask, 1, 60, waited=1), handled(scene.talk._contact.said))
     held = scene.answer(ask)
 
     assert isinstance(held, Held)
@@ -646,7 +646,7 @@ def test_what_lay_unread_is_as_old_as_what_it_answers(broken: bool) -> None:  # 
     scene.run(0.5)
     scene.ask()
     assert scene.said()
-    number = scene.talk._sent
+    number = scene.talk._contact.said
     scene.wait(5)
     scene.hear(granted(ask, 2, 60, waited=0.5), handled(number))
     late = scene.answer(ask)
@@ -688,7 +688,7 @@ def test_signs_of_life_are_asked_for_a_second_apart_at_least() -> None:
     for _ in range(20):
         scene.wait(0.9)
         scene.ask()
-        (*_, number) = [scene.talk._sent for _ in scene.said()]
+        (*_, number) = [scene.talk._contact.said for _ in scene.said()]
         for _ in range(20):
             scene.wait(0.05)
             if scene.tick()[0]:
@@ -772,7 +772,7 @@ def test_who_was_told_that_it_is_lost_is_believed() -> None:
     (message,) = scene.run(1)
     assert message.keep_alive
     held.lose("unreachable")
-    scene.hear(kept_alive(), handled(scene.talk._sent))
+    scene.hear(kept_alive(), handled(scene.talk._contact.said))
     scene.tick()
 
     assert scene.lost == [held]

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -237,9 +236,23 @@ def test_nothing_stays_open_of_one_that_is_another(monkeypatch: pytest.MonkeyPat
     """A refusal costs no descriptor."""
     me = this()
     assert me is not None
-    before = len(list(Path("/proc/self/fd").iterdir()))
+    opened: list[int] = []
+    closed: list[int] = []
+    pidfd_open, close = os.pidfd_open, os.close
+
+    def noted(pid: int) -> int:
+        opened.append(pidfd_open(pid))
+        return opened[-1]
+
+    def noted_too(descriptor: int) -> None:
+        closed.append(descriptor)
+        close(descriptor)
+
+    monkeypatch.setattr(os, "pidfd_open", noted)
+    monkeypatch.setattr(os, "close", noted_too)
     assert watch(Process(me.boot, me.namespace, me.pid, me.started + 1)) is None
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert len(opened) == 1
+    assert set(opened) <= set(closed)
 
 
 FORKER = """\

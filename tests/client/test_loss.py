@@ -12,6 +12,7 @@ import pytest
 
 from governor import AsyncClient, AsyncLease, Client, Lease, LeaseLost, UsageError
 from governor.client.conversation import Conversation
+from tests.client.conftest import deadline
 from tests.e2e.client import Client as Raw
 from tests.e2e.process import BOUND, Daemon, until
 
@@ -285,31 +286,30 @@ def test_a_busy_program_keeps_its_leases(daemon: Daemon, me: Raw) -> None:
     """Each is kept alive twice: of an event loop that is blocked, of one that is busy, and of a thread that spins."""
     length = 5.0
 
-    def goes_on(lease: Lease | AsyncLease, since: float) -> bool:
+    def goes_on(lease: Lease | AsyncLease, first: float) -> bool:
         """Until it lasts for longer than one keep-alive makes it last: there is one in each third of its length."""
-        left = lease.remaining
-        assert left, "it is lost"
-        return time.monotonic() + left < since + length / 2
+        assert not lease.lost
+        return deadline(lease) < first + length / 2
 
-    def block(lease: AsyncLease, since: float) -> None:
-        while goes_on(lease, since):
+    def block(lease: AsyncLease, first: float) -> None:
+        while goes_on(lease, first):
             time.sleep(0.5)
 
-    def spin(lease: Lease | AsyncLease, since: float) -> None:
+    def spin(lease: Lease | AsyncLease, first: float) -> None:
         number = 0
-        while goes_on(lease, since):
+        while goes_on(lease, first):
             for _ in range(100_000):
                 number = (number * 31 + 7) % 1_000_003
 
     async def hold(client: AsyncClient, body: Callable[[AsyncLease, float], None]) -> None:
         async with client.acquire("kept", lease=length) as lease:
-            body(lease, time.monotonic() + (lease.remaining or 0))
+            body(lease, deadline(lease))
 
     gov, async_gov = Client(daemon.address), AsyncClient(daemon.address)
     with ThreadPoolExecutor(3) as pool:
         bodies = [pool.submit(asyncio.run, hold(async_gov, body)) for body in (block, spin)]
         with gov.acquire("kept", lease=length) as lease:
-            spin(lease, time.monotonic() + (lease.remaining or 0))
+            spin(lease, deadline(lease))
         for body in bodies:
             body.result(SOON)
     gov.close()

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from governor.client.asks import PATIENCE, Ask
-from governor.client.conversation import WINDOW
+from governor.client.contact import WINDOW
 from governor.client.errors import NotGranted, Unavailable
 from governor.client.held import Held
 from governor.v1 import governor_pb2 as pb
@@ -24,7 +24,7 @@ def _keep_up(scene: Scene, asks: list[Ask], seconds: float, answer: Callable[[As
         scene.run(TAKES)
         if sent:
             answers = [answer(ask) for ask in sent.pop(0) if not ask.given_up]
-            scene.hear(*answers, handled(scene.talk._handled + 1))
+            scene.hear(*answers, handled(scene.talk._contact.done + 1))
         sent += [[by_op[each.op] for each in message.acquires] for message in scene.said()]
 
 
@@ -89,7 +89,7 @@ def test_one_that_was_sent_late_has_the_time_of_an_answer() -> None:
     late = scene.ask(wait=1)
     scene.run(0.9)
     assert not late.message
-    scene.hear(*[queued(ask) for ask in before], handled(scene.talk._sent))
+    scene.hear(*[queued(ask) for ask in before], handled(scene.talk._contact.said))
     scene.said()
     scene.run(0.9)
 

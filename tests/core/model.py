@@ -98,6 +98,8 @@ class Lease:
     ask: Acquire
     grants: dict[str, Grant]
     limits: dict[str, DumbLimit]
+    # Of each resource the longest `on_disconnect` that there has been since the grant.
+    graces: dict[str, Nanos | None]
     holders: list[TicketId]
     length: Nanos
     granted: Nanos
@@ -396,6 +398,7 @@ class Model:
             ask=ask,
             grants=grants,
             limits={claim.resource: self.limit(claim) for claim in ask.claims},
+            graces={claim.resource: self.resources[claim.resource].spec.on_disconnect for claim in ask.claims},
             holders=list(place.tickets),
             length=place.length,
             granted=now,
@@ -531,7 +534,7 @@ class Model:
         lease = self.leases.get(id_)
         if lease is None or lease.ended is not None:
             return
-        graces = [self.resources[name].spec.on_disconnect for name, limit in lease.limits.items() if limit.lends]
+        graces = [lease.graces[name] for name, limit in lease.limits.items() if limit.lends]
         known = [grace for grace in graces if grace is not None]
         if not known:
             return
@@ -586,6 +589,10 @@ class Model:
                 if resource.override is not None:
                     resource.limit.reconfigure(resource.spec.limit, now)
                 self.resources[name] = Resource(resource.spec, resource.limit, removed=True)
+        for lease in self.leases.values():
+            for name in lease.graces.keys() & wanted.keys():
+                both = (lease.graces[name], wanted[name].on_disconnect)
+                lease.graces[name] = None if both[0] is None or both[1] is None else max(both[0], both[1])
         self._keep_spent([old[name] for name in removed | replaced], now)
         self._deny_the_impossible()
 

@@ -3,9 +3,11 @@
 import pytest
 
 from governor.core.effects import LeaseEnded, LeaseExtended, LeaseOrphaned, LeaseState
+from governor.core.resource import MAX_GRACES
 from governor.core.types import MILLISECOND, SECOND, EndReason, LeaseId, Nanos, Outcome, Reason
 from tests.core.declared import pool, rate_limit, semaphore
 from tests.core.play import Play
+from tests.core.reborn import reborn, written
 
 RELEASE: Nanos = 0
 KEEP = None
@@ -204,26 +206,76 @@ def test_a_member_comes_back_as_nobody_knows_how() -> None:
     assert play.denial(play.ask("db", wait=0)).reason is Reason.NONE_FREE
 
 
-def test_a_reload_decides_for_later_absences() -> None:
-    """A grace that has begun goes on as it was."""
-    play = Play(semaphore("db", 2, on_disconnect=5 * SECOND))
+def test_a_shorter_grace_is_for_what_is_granted_from_then_on() -> None:
+    """Whoever holds something was told at the grant how long it outlives him, and relies on it while he is cut off."""
+    play = Play(semaphore("db", 3, on_disconnect=5 * SECOND))
     early, late = play.ask("db"), play.ask("db")
     play.disconnect(play.lease(early))
 
-    play.reconfigure(semaphore("db", 2, on_disconnect=SECOND))
-    play.disconnect(play.lease(late))
+    play.reconfigure(semaphore("db", 3, on_disconnect=SECOND))
+    new = play.ask("db")
+    play.at(SECOND)
+    play.disconnect(play.lease(early), play.lease(late), play.lease(new))
 
-    assert (play.deadline(early), play.deadline(late)) == (5 * SECOND, SECOND)
+    assert [play.deadline(each) for each in (early, late, new)] == [5 * SECOND, 6 * SECOND, 2 * SECOND]
 
 
-def test_a_shorter_grace_is_for_whoever_is_reported_gone_again() -> None:
-    """A second report is a report of now, and may only bring the end nearer."""
-    play = Play(semaphore("db", 1, on_disconnect=5 * SECOND))
+def test_a_longer_grace_is_for_all() -> None:
+    """And is kept for those who had it when it becomes less again."""
+    play = Play(semaphore("db", 4, on_disconnect=RELEASE))
+    first = play.ask("db")
+    play.reconfigure(semaphore("db", 4, on_disconnect=3 * SECOND))
+    second = play.ask("db")
+    play.reconfigure(semaphore("db", 4, on_disconnect=SECOND))
+    third = play.ask("db")
+    play.reconfigure(semaphore("db", 4, on_disconnect=2 * SECOND))
+    play.reconfigure(semaphore("db", 4, on_disconnect=RELEASE))
+    last = play.ask("db")
+
+    tickets = (first, second, third, last)
+    assert [play.engine.grace(play.lease(each)) for each in tickets] == [3 * SECOND, 3 * SECOND, 2 * SECOND, 0]
+
+
+def test_a_grace_to_the_end_is_kept_as_well() -> None:
+    """Until the lease is over: what is granted later goes by what is declared then."""
+    play = Play(semaphore("db", 1, lease=10 * SECOND, on_disconnect=KEEP))
     lease = play.lease(play.ask("db"))
-    play.disconnect(lease)
-    play.reconfigure(semaphore("db", 1, on_disconnect=SECOND))
+    play.reconfigure(semaphore("db", 1, lease=10 * SECOND, on_disconnect=SECOND))
 
-    assert play.disconnect(lease) == [LeaseOrphaned(lease, SECOND)]
+    assert play.disconnect(lease) == []
+    play.release(lease)
+    play.reconfigure(semaphore("db", 1, lease=10 * SECOND, on_disconnect=RELEASE))
+    assert play.engine.grace(play.lease(play.ask("db"))) == 0
+
+
+def test_what_is_declared_anew_keeps_its_word() -> None:
+    """A resource may be removed in between, and the daemon may die: neither is known to who was told."""
+    play = Play(semaphore("db", 2, on_disconnect=5 * SECOND))
+    lease = play.lease(play.ask("db"))
+    play.reconfigure()
+    play.reconfigure(semaphore("db", 2, on_disconnect=SECOND))
+    new = play.lease(play.ask("db"))
+    assert (play.engine.grace(lease), play.engine.grace(new)) == (5 * SECOND, SECOND)
+
+    declared = [semaphore("db", 2, on_disconnect=RELEASE)]
+    again, _ = reborn(written(play.engine, play.now), declared, now=play.now, ceiling=LeaseId(100))
+
+    assert (again.grace(lease), again.grace(new)) == (5 * SECOND, SECOND)
+
+
+def test_only_so_many_graces_are_told_apart() -> None:
+    """Of more, older leases have a longer one than they need; none has less than it was told."""
+    play = Play(semaphore("db", 100, on_disconnect=100 * SECOND))
+    leases = []
+    for seconds in range(99, 59, -1):
+        leases.append((play.lease(play.ask("db")), (seconds + 1) * SECOND))
+        play.reconfigure(semaphore("db", 100, on_disconnect=seconds * SECOND))
+
+    graces = [(play.engine.grace(lease), told) for lease, told in leases]
+
+    assert all(grace is not None and grace >= told for grace, told in graces)
+    assert [grace == told for grace, told in graces[-MAX_GRACES + 1 :]] == [True] * (MAX_GRACES - 1)
+    assert len(play.engine.remember("db", now=play.now).graces) == MAX_GRACES  # type: ignore[union-attr]
 
 
 def test_a_reload_names_what_changed() -> None:

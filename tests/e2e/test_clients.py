@@ -104,6 +104,25 @@ def test_commands_do_what_their_token_may(start: Start, tokens: dict[str, Path])
     }
 
 
+@pytest.mark.parametrize("asks", [("run", "orders", "--", "true"), ("acquire", "orders")])
+def test_who_may_not_is_told_so_by_each_command_alike(
+    start: Start, tokens: dict[str, Path], tmp_path: Path, asks: tuple[str, ...]
+) -> None:
+    """On a session as by a call, what is in the way is not the address: no token, one of nobody's, one that may not."""
+    daemon = start(RESOURCES + clients(mail=said(tokens["mail"]), boss=said(tokens["boss"])).replace("acquire, ", ""))
+    stranger = tokens["orders"]
+    nobody, unknown, reader = (command(daemon, token, *asks) for token in (None, stranger, tokens["mail"]))
+
+    for told in (nobody, unknown, reader):
+        assert (told.exit, told.out) == (4, "")
+        assert "--address" not in told.err
+    assert nobody.err.endswith("send the token of a client with the call; GOVERNOR_TOKEN_FILE names the file with it\n")
+    assert unknown.err.startswith(
+        f"governor: the daemon knows no client by the token in {stranger} (GOVERNOR_TOKEN_FILE)"
+    )
+    assert "this client may not acquire" in reader.err
+
+
 def test_clients_are_declared_and_withdrawn_without_a_restart(start: Start, tokens: dict[str, Path]) -> None:
     """Whoever came before is asked then; a file that is refused changes nothing of it."""
     daemon = start(AT_ONCE)

@@ -12,7 +12,6 @@ from signal import SIGCONT, SIGHUP, SIGSTOP, SIGTERM
 
 import grpc
 import pytest
-from google.protobuf.duration_pb2 import Duration
 from grpc import StatusCode
 
 from governor.client import Client as Library
@@ -22,7 +21,7 @@ from governor.v1 import governor_pb2 as pb
 from governor.v1.admin_pb2_grpc import AdminStub
 from tests.e2e.client import Client, Refusal, ask
 from tests.e2e.conftest import Connect, Start
-from tests.e2e.process import COMMAND, Daemon, until
+from tests.e2e.process import BOUND, COMMAND, Daemon, until
 
 FAKETIME = next(iter(Path("/usr/lib").glob("*/faketime/libfaketime.so.1")), None)
 
@@ -160,12 +159,18 @@ def test_a_removal_is_told_once(start: Start, connect: Connect) -> None:
 def test_an_override_that_ends_meanwhile(start: Start, connect: Connect, folder: Path) -> None:
     """Its time goes on while no daemon runs; that it is over is told by the next one, to all who are told anything."""
     yaml = f"audit: {{file: {folder}/audit.jsonl, events: operators}}\n{ONE}"
-    daemon = start(yaml)
-    with grpc.insecure_channel(daemon.address) as channel:
-        request = admin_pb2.SetOverrideRequest(resource="one", settings={"permits": "5"}, length=Duration(seconds=1))
-        AdminStub(channel).SetOverride(request, timeout=20)
-    daemon.kill()
-    over = time.monotonic() + 1
+    length = 1
+    while True:
+        daemon = start(yaml)
+        with grpc.insecure_channel(daemon.address) as channel:
+            request = admin_pb2.SetOverrideRequest(resource="one", settings={"permits": "5"})
+            request.length.FromSeconds(length)
+            AdminStub(channel).SetOverride(request, timeout=BOUND)
+        over = time.monotonic() + length
+        daemon.kill()
+        if "override over one" not in daemon.log:
+            break
+        length *= 2  # it was over sooner than the daemon could be killed
     until(lambda: time.monotonic() > over, "its time is over")
     daemon = start(yaml)
     daemon.said(r"override over one: its time was over before the start$")
@@ -194,10 +199,9 @@ def test_a_daemon_that_was_frozen_hears_what_has_arrived_first(start: Start, con
     """For longer than a lease: its renewal wins, and the pause is counted."""
     daemon = start(YAML)
     me = connect(daemon)
-    lease = me.acquire("one", lease=1)
-    time.sleep(0.3)  # a heartbeat has been
+    lease = me.acquire("one", lease=2)
     daemon.signal(SIGSTOP)
-    time.sleep(1.5)
+    time.sleep(2.5)
     renewal = me.stub.Renew.future(pb.RenewRequest(lease_ids=[lease.id]))
     time.sleep(0.2)
     daemon.signal(SIGCONT)

@@ -11,6 +11,7 @@ import pytest_asyncio
 from aiohttp import ClientSession, TCPConnector
 
 from governor.address import TcpAddress
+from governor.bounds import DEFAULT_HTTP
 from governor.clock import LoopClock
 from governor.http import live as live_module
 from governor.http import server as server_module
@@ -140,7 +141,7 @@ async def test_a_full_house_of_viewers_leaves_room_for_scrapes(scene: Served) ->
         for path in (b"/metrics", b"/-/healthy"):
             answer = await exchange(scene.server, b"GET " + path + b" HTTP/1.0\r\n\r\n")
             assert answer.startswith(b"HTTP/1.0 200 OK\r\n")
-    assert MAX_VIEWERS * 4 <= server_module.MAX_CONNECTIONS
+    assert MAX_VIEWERS * 4 <= DEFAULT_HTTP
 
 
 async def test_a_viewer_that_does_not_read_is_cut_off(scene: Served, monkeypatch: pytest.MonkeyPatch) -> None:

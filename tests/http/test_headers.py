@@ -5,7 +5,8 @@ from typing import Final
 
 import pytest
 
-from governor.http.server import MAX_CONNECTIONS, HttpServer
+from governor.bounds import DEFAULT_HTTP
+from governor.http.server import HttpServer
 from tests.http.test_server import exchange, until
 
 MARK: Final = "z9-mark"
@@ -76,7 +77,7 @@ async def test_every_answer_is_strict_and_repeats_nothing(server: HttpServer, st
 
 async def test_whoever_is_one_too_many_is_told_as_strictly(server: HttpServer) -> None:
     """Though nobody has read what he asks."""
-    crowd = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(MAX_CONNECTIONS)]
+    crowd = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(DEFAULT_HTTP)]
     for _, writer in crowd:
         writer.write(b"GET /-/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
     await until(lambda: not server._connections._idle)

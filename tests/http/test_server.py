@@ -11,13 +11,15 @@ from aiohttp import ClientSession
 from blockbuster import BlockBuster
 
 from governor.address import TcpAddress
+from governor.bounds import DEFAULT_HTTP
 from governor.http import pages as pages_module
 from governor.http import server as server_module
-from governor.http.server import MAX_CONNECTIONS, HttpServer, serve
+from governor.http.server import HttpServer, serve
 from governor.lock import BindError
 from governor.metrics import Facts
 from tests.http.conftest import Daemon
 from tests.metrics.reading import resource, snapshot
+from tests.ports import own_ports
 
 
 @asynccontextmanager
@@ -105,13 +107,14 @@ class TestBinding:
 
     async def test_the_port_is_free_after_stop(self, daemon: Daemon) -> None:
         """And may be taken again at once; to stop twice is no more than once."""
-        async with listening(daemon) as first:
-            await exchange(first, b"GET / HTTP/1.0\r\n\r\n")
-            await first.stop()
-        second = await serve(TcpAddress("127.0.0.1", first.port), daemon.pages)
-        await second.stop()
+        with own_ports(1) as (port,):
+            for _ in range(2):
+                server = await serve(TcpAddress("127.0.0.1", port), daemon.pages)
+                await exchange(server, b"GET / HTTP/1.0\r\n\r\n")
+                await server.stop()
+                await server.stop()
 
-        assert second.port == first.port
+                assert server.port == port
 
     async def test_stop_does_not_wait_for_idle_connections(
         self, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
@@ -210,10 +213,10 @@ class TestClients:
         """If all others are in the middle of a request; and there is room again when one of them is not."""
         async with AsyncExitStack() as stack, asyncio.timeout(60):
             async with server._connections._turn:  # as long as it is held, no answer is finished
-                crowd = [await stack.enter_async_context(connection(server)) for _ in range(MAX_CONNECTIONS)]
+                crowd = [await stack.enter_async_context(connection(server)) for _ in range(DEFAULT_HTTP)]
                 for _, writer in crowd:
                     writer.write(b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n")
-                await until(lambda: len(server._connections.transports) == MAX_CONNECTIONS)
+                await until(lambda: len(server._connections.transports) == DEFAULT_HTTP)
                 await until(lambda: not server._connections._idle)
                 refused = await exchange(server, b"")
             for reader, _ in crowd:
@@ -230,18 +233,18 @@ class TestClients:
     async def test_a_crowd_that_asks_nothing_keeps_no_probe_out(self, server: HttpServer, sent: bytes) -> None:
         """Silent, in the midst of a request, or with its answer: the one that is idle the longest gives way."""
         async with AsyncExitStack() as stack, asyncio.timeout(60):
-            crowd = [await stack.enter_async_context(connection(server)) for _ in range(MAX_CONNECTIONS)]
+            crowd = [await stack.enter_async_context(connection(server)) for _ in range(DEFAULT_HTTP)]
             for reader, writer in crowd[1:]:
                 writer.write(sent)
                 if sent.endswith(b"\r\n\r\n"):
                     await reader.readuntil(b"healthy\n")
-            await until(lambda: server.connections == MAX_CONNECTIONS)
+            await until(lambda: server.connections == DEFAULT_HTTP)
             kept, asks = await stack.enter_async_context(connection(server))
             asks.write(b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n")
 
             assert (await kept.readuntil(b"healthy\n")).startswith(b"HTTP/1.1 200 OK\r\n")
             assert await crowd[0][0].read() == b""
-            assert server.connections == MAX_CONNECTIONS
+            assert server.connections == DEFAULT_HTTP
             assert not crowd[1][0].at_eof()
 
     async def test_connections_that_come_at_once_are_counted(self, server: HttpServer) -> None:
@@ -249,7 +252,7 @@ class TestClients:
         most = 0
         async with AsyncExitStack() as stack, asyncio.timeout(60):
             # Fewer than the kernel has room for; the loop stands still meanwhile.
-            crowd = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(MAX_CONNECTIONS + 30)]
+            crowd = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(DEFAULT_HTTP + 30)]
             for sock in crowd:
                 stack.enter_context(sock)
             sock = crowd[-1]
@@ -261,7 +264,7 @@ class TestClients:
                 await asyncio.sleep(0)
 
         assert received.result().startswith(b"HTTP/1.0 200 OK\r\n")
-        assert most == MAX_CONNECTIONS
+        assert most == DEFAULT_HTTP
 
     @pytest.mark.parametrize(
         "sent", [b"", b"GET / HT", b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\nGET / HTTP/1.1\r\nHo"]

@@ -11,8 +11,9 @@ import pytest_asyncio
 from aiohttp import ClientConnectorError, ClientSession
 
 from governor.address import TcpAddress
+from governor.bounds import DEFAULT_HTTP
 from governor.http import handshake
-from governor.http.server import MAX_CONNECTIONS, HttpServer, serve
+from governor.http.server import HttpServer, serve
 from governor.tls import Tls
 from tests.certificates import Authority, Pair, certificates_of
 from tests.http.conftest import Daemon
@@ -117,10 +118,10 @@ async def test_what_is_no_tls_is_told_nothing_and_forgotten(
 
 async def test_half_a_handshake_takes_a_place_and_gives_it_up(server: HttpServer, authority: Authority) -> None:
     """Whoever only connects is counted, and gives way to the next one."""
-    crowd = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(MAX_CONNECTIONS)]
-    await until(lambda: server.connections == MAX_CONNECTIONS)
+    crowd = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(DEFAULT_HTTP)]
+    await until(lambda: server.connections == DEFAULT_HTTP)
     assert await body(server, authority) == "healthy\n"
-    assert server.connections <= MAX_CONNECTIONS
+    assert server.connections <= DEFAULT_HTTP
     for _, writer in crowd:
         writer.close()
     await until(lambda: server.connections == 0)

@@ -15,6 +15,7 @@ from governor.http.server import HttpServer, serve
 from governor.metrics import Metrics
 from tests.http.scene import Scene
 from tests.page.browser import Browser, Page, browsing
+from tests.ports import own_ports
 
 
 class ShiftedClock:
@@ -36,17 +37,16 @@ class ShiftedClock:
 class Shown(Scene):
     """A scene that is served."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int) -> None:
         self.shift = ShiftedClock()
         super().__init__(self.shift)
         self.pages = Pages(Metrics(self.driver.snapshot, version="1.2.3"), lambda: None, self.sight)
         self.server: HttpServer | None = None
-        self.port = 0
+        self.port = port
 
     async def start(self) -> None:
         """Serve, at the same port each time."""
         self.server = await serve(TcpAddress("127.0.0.1", self.port), self.pages)
-        self.port = self.server.port
 
     async def stop(self) -> None:
         """Serve no more."""
@@ -71,11 +71,12 @@ async def browser() -> AsyncIterator[Browser]:
 async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Shown]:
     """Nothing is declared at first. It is looked at ten times a second, so that tests need not wait."""
     monkeypatch.setattr(live_module, "LOOK_EVERY", 100_000_000)
-    scene = Shown()
-    await scene.start()
-    yield scene
-    await scene.stop()
-    scene.driver.close()
+    with own_ports(1) as (port,):
+        scene = Shown(port)
+        await scene.start()
+        yield scene
+        await scene.stop()
+        scene.driver.close()
 
 
 @pytest_asyncio.fixture(loop_scope="module")

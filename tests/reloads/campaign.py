@@ -26,7 +26,7 @@ from tests.faults.scene import HEAD, PROGRAMS
 from tests.history.check import check
 from tests.history.log import NEVER, Bound, Declared, History, Nanos, read
 from tests.reloads.ways import AnyWay
-from tests.reloads.worlds import World, world
+from tests.reloads.worlds import World, Worlds, world
 
 KEPT: Final = ROOT / "build" / "reloads"
 
@@ -52,8 +52,9 @@ class Outcome:
 class Scene:
     """A daemon and its operator."""
 
-    def __init__(self, folder: Path, seed: int, outcome: Outcome, command: tuple[str, ...]) -> None:
+    def __init__(self, folder: Path, seed: int, outcome: Outcome, command: tuple[str, ...], worlds: Worlds) -> None:
         self.folder = folder
+        self._worlds = worlds
         self._chance = Random(seed)
         self._outcome = outcome
         self._file = AnyWay(folder / "conf", self._chance)
@@ -71,7 +72,7 @@ class Scene:
     def reload(self, client: Client) -> None:
         """Another world, in any way; when this returns it is in force, or refused."""
         self._number += 1
-        new = world(self._chance, self._number, self._in_force[0])
+        new = self._worlds(self._chance, self._number, self._in_force[0])
         text = self._text(new)
         digest = hashlib.sha256(text.encode()).hexdigest()
         how = self._chance.choice((_WATCH, _WATCH, _SIGNAL, _CALL))
@@ -116,12 +117,14 @@ class Scene:
         self._outcome.ways = self._file.used
 
 
-def run(seed: int, reloads: int, *, command: tuple[str, ...] = COMMAND, keep: bool = True) -> Outcome:
-    """So many reloads of the daemon that is started so, and what is wrong with them."""
+def run(
+    seed: int, reloads: int, *, worlds: Worlds = world, command: tuple[str, ...] = COMMAND, keep: bool = True
+) -> Outcome:
+    """So many reloads of the daemon that is started so, each to another of the ``worlds``; what is wrong with them."""
     outcome = Outcome()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="governor-")))
-        scene = Scene(folder, seed, outcome, command)
+        scene = Scene(folder, seed, outcome, command, worlds)
         stack.callback(scene.daemon.kill)
         scene.daemon.wait_until_it_serves()
         programs = [_program(folder, scene.socket, name, module, seed) for name, module in _PROGRAMS]

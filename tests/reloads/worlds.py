@@ -3,6 +3,7 @@
 It knows both and that they agree. It must never know how a file gets its contents.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Final
@@ -21,6 +22,10 @@ class World:
 
     text: str
     bounds: dict[str, Bound] | None
+
+
+# By chance, by number, after what is in force.
+Worlds = Callable[[Random, int, dict[str, Bound]], World]
 
 
 def world(chance: Random, number: int, now: dict[str, Bound]) -> World:

@@ -221,6 +221,7 @@ async def test_a_session_touches_no_lease_of_another_client(folder: Path) -> Non
         assert [(each.lease_id, each.state) for each in peer.messages[0].ended] == [(theirs, pb.LeaseResult.UNKNOWN)]
         assert [(each.lease_id, each.state) for each in heard.results] == [(theirs, pb.LeaseResult.REFUSED)] * 2
         assert [(each.op, each.reason) for each in heard.refusals] == [(1, "PERMISSION_DENIED")]
+        assert 'client "a" may not touch a lease of another client' in heard.refusals[0].message
         assert [each.op for each in heard.grants] == [2]
         assert governor.driver.client_of(LeaseId(theirs)) == "b"
 

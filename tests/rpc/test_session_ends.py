@@ -81,6 +81,36 @@ async def test_a_reload_changes_what_is_told(governor: World) -> None:
     assert [grant.keeps for grant in peer.heard.grants] == [False, True]
 
 
+async def test_a_client_may_rely_on_what_it_was_told(governor: World) -> None:
+    """Cut off, it hears of no reload: what it holds is nobody else's for as long as it was told, and no longer."""
+    peer = await Peer.begin(governor, acquires=[want(1, "grace"), want(2, "keep")])
+    lower = (replace(AT_ONCE, name=spec.name) for spec in (GRACE, KEEP))
+    governor.driver.reconfigure((*RESOURCES, AT_ONCE, *lower))
+    other = await Peer.begin(governor, acquires=[want(1, "grace")])
+
+    peer.cut()
+    other.cut()
+
+    await until(lambda: len(governor.server.sessions) == 1)
+    assert (governor.in_use("grace"), governor.in_use("keep")) == (1, 1)
+    governor.clock.advance(2 * SECOND)
+    assert (governor.in_use("grace"), governor.in_use("keep")) == (0, 1)
+
+
+async def test_whoever_adopts_an_older_lease_makes_no_word_of_it_for_others(governor: World) -> None:
+    """What is granted from then on is told for as long as that outlives its stream, however the lease looks alike."""
+    peer = await Peer.begin(governor, acquires=[want(1, "keep")])
+    lease = peer.heard.grants[0].lease.id
+    await peer.do(detaches=[lease])
+    governor.driver.reconfigure((*RESOURCES, AT_ONCE, GRACE, replace(KEEP, on_disconnect=0)))
+
+    adopted = await peer.do(adopts=[pb.SessionAdopt(op=2, lease_id=lease)])
+    granted = await peer.do(acquires=[want(3, "keep")])
+
+    assert [each.keeps for each in (*adopted.grants, *granted.grants)] == [True, False]
+    assert [each.HasField("on_disconnect") for each in granted.grants] == [True]
+
+
 @pytest.mark.parametrize("how", ["cut", "goodbye", "broken"])
 async def test_its_waiters_leave_the_line(governor: World, how: str) -> None:
     """So whoever comes after them is granted what they stood in the way of, and they leave nothing behind."""

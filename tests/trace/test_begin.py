@@ -81,7 +81,8 @@ def test_what_fails_leaves_nothing_behind(
     with pytest.raises(TracingError, match=r"^tracing: it cannot be set up: .+; see the variables OTEL_\*$"):
         trace.begin(Tracing(), driver, Metrics(driver.snapshot, version="1"), code_of)
 
-    assert set(threading.enumerate()) == threads
+    # One of another test may have ended meanwhile.
+    assert set(threading.enumerate()) <= threads
     assert logging.getLogger(OTLP).filters == filters
     assert all(each.shut for each in made)
     assert (driver.follower, driver.observers) == (None, [])

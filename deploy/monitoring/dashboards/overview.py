@@ -23,7 +23,7 @@ def board() -> Board:
             "short",
             Query("sum(governor_leases{@})", ""),
         ),
-        Number("Waiting", "Tickets that stand in line now.", "short", Query("sum(governor_waiters{@})", "")),
+        Number("Waiting", "Asks that stand in line now.", "short", Query("sum(governor_waiters{@})", "")),
         Number(
             "Longest wait",
             "How long the one that waits longest has waited so far.",
@@ -71,7 +71,7 @@ def board() -> Board:
         ),
         Lines(
             "Waiting",
-            "Tickets that stand in line, by resource.",
+            "Asks that stand in line, by resource.",
             "short",
             [Query("sum by (resource) (governor_waiters{@})", "{{resource}}")],
             link="resource",

@@ -80,7 +80,7 @@ def _now() -> tuple[Number, ...]:
             Query("sum(governor_permits_in_use{@}) / sum(governor_permits_limit{@})", ""),
             SHARE,
         ),
-        Number("Waiting", "Tickets that stand in line now.", "short", Query("sum(governor_waiters{@})", "")),
+        Number("Waiting", "Asks that stand in line now.", "short", Query("sum(governor_waiters{@})", "")),
         Number(
             "Longest wait",
             "How long the first in line has waited so far.",
@@ -117,7 +117,7 @@ def _asks() -> tuple[Lines, ...]:
         ),
         Lines(
             "The line",
-            "Tickets that wait, and how many may.",
+            "Asks that wait, and how many may.",
             "short",
             [
                 Query("sum(governor_waiters{@})", "waiting"),
