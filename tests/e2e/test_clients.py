@@ -120,7 +120,7 @@ def test_who_may_not_is_told_so_by_each_command_alike(
     assert unknown.err.startswith(
         f"governor: the daemon knows no client by the token in {stranger} (GOVERNOR_TOKEN_FILE)"
     )
-    assert "this client may not acquire" in reader.err
+    assert 'client "mail" may not acquire' in reader.err
 
 
 def test_clients_are_declared_and_withdrawn_without_a_restart(start: Start, tokens: dict[str, Path]) -> None:
