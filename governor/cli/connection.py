@@ -22,13 +22,16 @@ from governor import tls, token
 from governor.address import USUAL_TCP, Address, TcpAddress, UnixAddress
 from governor.cli.exits import BY_REASON, BY_STATUS, CommandError, Exit
 from governor.cli.options import Where
-from governor.cli.reach import CONNECT_SECONDS, reach
+from governor.cli.reach import reach
 from governor.cli.unheard import why
 from governor.wording import printable, span
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
 
+# That somebody listens is seen by then, which takes the kernel no time. A daemon on a machine that has much else to do
+# takes some until it says anything; the library gives it as long.
+GREETING_SECONDS: Final = 5
 ANSWER_SECONDS: Final = 10
 UNKNOWN: Final = "UNAUTHENTICATED"
 # What each call tells beside its request.
@@ -38,7 +41,7 @@ OPTIONS: Final = (
     # A proxy stands between this machine and the outside; the daemon is on the inside.
     ("grpc.enable_http_proxy", 0),
     # Also how long one attempt to connect may take: what listens without a word is no daemon.
-    ("grpc.min_reconnect_backoff_ms", CONNECT_SECONDS * 1000),
+    ("grpc.min_reconnect_backoff_ms", GREETING_SECONDS * 1000),
     # A daemon may declare a great many resources.
     ("grpc.max_receive_message_length", 64 << 20),
     # An acquire may stand in line for hours without a byte; pings notice in some 15 s that the daemon hangs.
