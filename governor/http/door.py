@@ -18,8 +18,8 @@ from governor.core.types import SECOND, Denial, Reason
 from governor.http.reply import Reply, say
 
 # Who said that, over a connection whose certificate has these names, if he may read of this resource, or if that is
-# None of the daemon as a whole; else why not.
-Known = Callable[[Sequence[str], tuple[str, ...], str | None], Client | Denial]
+# None of the daemon as a whole; else why not. The last is where he calls from.
+Known = Callable[[Sequence[str], tuple[str, ...], str | None, str], Client | Denial]
 
 OPEN: Final = frozenset({"/-/healthy", "/-/ready"})
 RESOURCES: Final = "/-/resources/"
@@ -37,12 +37,15 @@ class Door:
     def __init__(self, known: Known) -> None:
         self._known = known
 
-    def reader(self, path: str, said: Sequence[str], sans: tuple[str, ...]) -> Client | Reply | None:
-        """Who reads this, or what he is told who may not; None is anybody. ``said``: each Authorization of his."""
+    def reader(self, path: str, said: Sequence[str], sans: tuple[str, ...], origin: str) -> Client | Reply | None:
+        """Who reads this, or what he is told who may not; None is anybody.
+
+        ``said``: each Authorization of his. ``origin``: the machine from which he calls.
+        """
         if path in OPEN:
             return None
         resource = path.removeprefix(RESOURCES) if path.startswith(RESOURCES) else None
-        known = self._known([_as_bearer(each) for each in said], sans, resource)
+        known = self._known([_as_bearer(each) for each in said], sans, resource, origin)
         return _told(known) if isinstance(known, Denial) else known
 
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import ssl
 from base64 import b64encode
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -18,7 +18,7 @@ from governor.address import TcpAddress
 from governor.certificates import Certificates
 from governor.config.clients import asked_at
 from governor.config.units import Rate
-from governor.core.types import SECOND, Reason
+from governor.core.types import SECOND, Claim, Denial, Reason
 from governor.http.door import Door, sans
 from governor.http.server import HttpServer, serve
 from governor.rpc.guard import Guard
@@ -59,9 +59,15 @@ class Kept:
 
     def __init__(self, daemon: Daemon) -> None:
         self.refused: list[Reason] = []
-        self.guard = Guard(daemon.scene.driver, CLIENTS, self.refused.append)
+        # Whence those came who were.
+        self.origins: set[str] = set()
+        self.guard = Guard(daemon.scene.driver, CLIENTS, self._note)
         self.door = Door(self.guard.reader)
         self.url = ""
+
+    def _note(self, denial: Denial, _claims: Sequence[Claim], origin: str) -> None:
+        self.refused.append(denial.reason)
+        self.origins.add(origin)
 
     @asynccontextmanager
     async def serving(self, daemon: Daemon, certificates: Certificates | None = None) -> AsyncIterator[HttpServer]:
@@ -116,6 +122,8 @@ async def test_whoever_may_read_reads(daemon: Daemon, kept: Kept) -> None:
         "narrow": [403, 403, 403, 200, 403, 403, 200, 200],
     }
     assert set(kept.refused) == {Reason.UNAUTHENTICATED, Reason.PERMISSION_DENIED}
+    # Of who is known there is a name to tell.
+    assert kept.origins == {"127.0.0.1", ""}
 
 
 @pytest.mark.parametrize("method", ["HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
