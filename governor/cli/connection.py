@@ -247,8 +247,8 @@ def _failure(error: grpc.Call, daemon: Connection, seconds: float | None) -> Com
     if reason:
         if retry is not None and "try again in" not in sentence:
             sentence += f"; try again in {span(retry)}"
-        if reason == UNKNOWN:
-            sentence = _unknown(sentence, told=bool(daemon.credentials))
+        if reason == UNKNOWN and daemon.credentials:
+            sentence = _unknown()
         ending = BY_REASON.get(reason, BY_STATUS[code.name])
         return CommandError(ending, sentence, reason=reason, facts=facts, retry=retry)
     # Without the daemon's own reason, what ended the call stands between it and us.
@@ -272,10 +272,8 @@ def _failure(error: grpc.Call, daemon: Connection, seconds: float | None) -> Com
             return CommandError(BY_STATUS[code.name], f"{code.name}: {sentence}")
 
 
-def _unknown(sentence: str, *, told: bool) -> str:
-    """That it is not known who asks; and if a token was ``told``, that it is this one."""
-    if not told:
-        return f"{sentence}; {token.VARIABLE} names the file with it"
+def _unknown() -> str:
+    """That nobody is known by the token that was sent, and which that is."""
     file = printable(os.environ[token.VARIABLE])
     digest = f"`governor token hash {file}`"
     return (

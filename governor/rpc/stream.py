@@ -295,10 +295,11 @@ class Stream:
         return tuple(lease for lease in leases if lease not in foreign) if foreign else leases
 
     def _adopt(self, op: int, lease: LeaseId) -> None:
-        if self._caller is not None and self._guard.foreign(self._caller, (lease,), renew=True):
-            self.outbox.refused(op, ANOTHERS_LEASE, lease=lease)
-        else:
+        foreign = {} if self._caller is None else self._guard.foreign(self._caller, (lease,), renew=True)
+        if (result := foreign.get(lease)) is None:
             self._session.adopt(op, lease)
+        else:
+            self.outbox.refused(op, result.denial or ANOTHERS_LEASE, lease=lease)
 
     # --- parts of a message -------------------------------------------------------------------------------------
 
