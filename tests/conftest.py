@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -34,6 +35,9 @@ _SAID: Final = {"PYTHONUNBUFFERED", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES
 for _name in list(os.environ):
     if _name in _SAID or _name.startswith(("GOVERNOR_", "OTEL_")):
         del os.environ[_name]
+# Whoever reads a time of day here reads that of one place.
+os.environ["TZ"] = "UTC"
+time.tzset()
 # Where there is a proxy, it leads away from here.
 for _name in ("no_proxy", "NO_PROXY"):
     os.environ[_name] = ",".join(filter(None, [os.environ.get(_name), "localhost", "127.0.0.1", "::1"]))
