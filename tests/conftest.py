@@ -65,9 +65,19 @@ _LONG: Final = (
 )
 
 
+_COMPUTES_S: Final = 1500
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begins with what takes long; the order stays as it is otherwise."""
+    """Begins with what takes long; the order stays as it is otherwise.
+
+    What computes all the time has longer than others until it is taken to hang: a machine may be twenty times slower.
+    """
+    if hypothesis.settings.get_current_profile_name() != "long":
+        for item in items:
+            if item.name == "runTest":  # a state machine of Hypothesis
+                item.add_marker(pytest.mark.timeout(_COMPUTES_S))
     long = [_HERE / name for name in _LONG]
     items.sort(key=lambda item: not any(item.path.is_relative_to(each) for each in long))
 
