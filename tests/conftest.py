@@ -28,6 +28,17 @@ for _number in (signal.SIGINT, signal.SIGQUIT):
         signal.signal(_number, signal.default_int_handler if _number is signal.SIGINT else signal.SIG_DFL)
 
 
+# What whoever starts the tests has said to programs in general, all that the tests start would hear as well. Python's
+# buffers are as users have them: what is lost with them must be lost here.
+_SAID: Final = {"PYTHONUNBUFFERED", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES"}
+for _name in list(os.environ):
+    if _name in _SAID or _name.startswith(("GOVERNOR_", "OTEL_")):
+        del os.environ[_name]
+# Where there is a proxy, it leads away from here.
+for _name in ("no_proxy", "NO_PROXY"):
+    os.environ[_name] = ",".join(filter(None, [os.environ.get(_name), "localhost", "127.0.0.1", "::1"]))
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Registers what only this project's tests know."""
     parser.addoption(
