@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import stat
 import sys
 from pathlib import Path
 
@@ -569,7 +570,7 @@ def test_a_file_that_only_says_that_it_is_regular_keeps_nobody_waiting(
     """As /proc/kmsg, which has nothing to say for now."""
     path = tmp_path / "pipe"
     os.mkfifo(path)
-    monkeypatch.setattr("governor.config.load.stat.S_ISREG", lambda _mode: True)
+    monkeypatch.setattr(stat, "S_ISREG", lambda _mode: True)
     writer = os.open(path, os.O_RDWR)
     try:
         with pytest.raises(ConfigError, match="it is not a regular file"):
