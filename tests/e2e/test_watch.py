@@ -95,8 +95,7 @@ def test_what_is_watched_is_removed(start: Start, watch: Watch) -> None:
     watcher = watch(daemon, resources=["db"], what=["granted"])
     watcher.next()
     text = daemon.config.read_text(encoding="utf-8")
-    daemon.config.write_text(text.replace("  db: {permits: 1}\n", ""), encoding="utf-8")
-    daemon.signal(signal.SIGHUP)
+    daemon.reload(text.replace("  db: {permits: 1}\n", ""))
     event = watcher.next()
     assert (event.what, list(event.resources)) == ("reloaded", ["db"])
     assert "removed db" in event.detail
