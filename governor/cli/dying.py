@@ -40,7 +40,7 @@ def leave(code: int) -> NoReturn:
 
 
 def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # without one of them it is None
         with suppress(OSError):  # whoever read it is gone as well
             stream.flush()
 
