@@ -221,9 +221,11 @@ def _judge(sender: Sender, batch: list[Sent], number: int, outcome: Outcome) -> 
 
 def _of_the_transport(sent: Sent, told: str) -> bool:
     """Whether gRPC itself says so of how something was sent, before any of it is read."""
-    return bool(sent.odd) and any(words in told for words in _TRANSPORT)
+    return _OVERRUN in told or (bool(sent.odd) and any(words in told for words in _TRANSPORT))
 
 
+# Of a whole connection: we send without a look at how much there is room for, and the daemon did not get to read.
+_OVERRUN: Final = "overflows local window"
 # A header that cannot be read, and what the specification of gRPC says itself of compression.
 _TRANSPORT: Final = ("Error parsing '", "Illegal header ", "Compression bit set but no encoding configured")
 
