@@ -27,7 +27,7 @@ class Verb(StrEnum):
 
 # In the sentence of a refusal, after "may not": of one resource, of none in particular, of the daemon as a whole.
 _TOLD: Final = {
-    Verb.ACQUIRE: ("acquire", "acquire", "acquire"),
+    Verb.ACQUIRE: ("acquire it", "acquire", "acquire"),
     Verb.READ: ("look at it", "look at resources", "look at the whole daemon"),
     Verb.ADMIN: ("step in", "step in", "step in for the whole daemon"),
 }
@@ -81,10 +81,10 @@ class Client:
         one, none, _ = _TOLD[verb]
         if not self.may(verb):
             name = next(iter(resources), "")
-            return Denial(Reason.PERMISSION_DENIED, name, expected=one if name else none)
+            return self._denied(one if name else none, name)
         for resource in resources:
             if not self.covers(resource):
-                return Denial(Reason.PERMISSION_DENIED, resource, expected=one)
+                return self._denied(one, resource)
         return None
 
     def refusal_of_all(self, verb: Verb) -> Denial | None:
@@ -92,7 +92,10 @@ class Client:
         if self.may(verb) and ALL in self.resources:
             return None
         _, _, everything = _TOLD[verb]
-        return Denial(Reason.PERMISSION_DENIED, expected=everything)
+        return self._denied(everything)
+
+    def _denied(self, what: str, resource: str = "") -> Denial:
+        return Denial(Reason.PERMISSION_DENIED, resource, expected=what, client=self.name)
 
     def lost_any(self, after: "Client") -> bool:
         """Whether it may do less than before, ``after`` something has changed."""

@@ -70,11 +70,12 @@ class Allowances:
         asked = sum([claim.permits for claim in claims])
         most = client.max_permits
         if most is not None and asked > most:
-            return Denial(Reason.PERMISSION_DENIED, expected=f"have more than {count(most, 'permit')} at once")
+            told = f"have more than {count(most, 'permit')} at once"
+            return Denial(Reason.PERMISSION_DENIED, expected=told, client=client.name)
         if most is not None and has.permits + asked > most:
-            return _beyond(f"hold and wait for {count(most, 'permit')}", asked, most)
+            return _beyond(client, f"hold and wait for {count(most, 'permit')}", asked, most)
         if client.max_waiters is not None and has.waiters >= client.max_waiters:
-            return _beyond(f"have {count(client.max_waiters, 'ask')} in line", None, client.max_waiters)
+            return _beyond(client, f"have {count(client.max_waiters, 'ask')} in line", None, client.max_waiters)
         return None
 
     def too_fast(self, client: Client) -> Denial | None:
@@ -89,7 +90,7 @@ class Allowances:
         asks, period = client.max_rate.asks, client.max_rate.period
         at = has.rate.not_before(1, 0, now)
         told = f"ask {count(asks, 'time')} in {format_duration(period)}"
-        return _beyond(told, None, asks, at - now if asks else None)
+        return _beyond(client, told, None, asks, at - now if asks else None)
 
     # --- counting -------------------------------------------------------------------------------------------
 
@@ -157,5 +158,7 @@ def _rate(client: Client, before: dict[str, _Has], now: Nanos) -> Limit | None:
     return known.rate
 
 
-def _beyond(what: str, asked: int | None, limit: int, retry_after: Nanos | None = None) -> Denial:
-    return Denial(Reason.CLIENT_LIMIT, expected=what, asked=asked, limit=limit, retry_after=retry_after)
+def _beyond(client: Client, what: str, asked: int | None, limit: int, retry_after: Nanos | None = None) -> Denial:
+    return Denial(
+        Reason.CLIENT_LIMIT, expected=what, asked=asked, limit=limit, retry_after=retry_after, client=client.name
+    )

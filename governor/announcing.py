@@ -72,7 +72,7 @@ def _orders(driver: Driver) -> Iterator[str]:
 
 
 def _by(who: Said) -> str:
-    words = said(who.actor, who.reason)
+    words = said(who.actor, who.reason, who.client)
     return f" ({words})" if words else ""
 
 

@@ -21,7 +21,7 @@ class AuditPolicy(StrEnum):
 
 
 class AuditEvents(StrEnum):
-    """What is written: acts of operators; also all that befalls leases; also all that befalls asks."""
+    """What is written: acts of operators; also all that befalls leases, and what clients may not do; also asks."""
 
     OPERATORS = "operators"
     LEASES = "leases"

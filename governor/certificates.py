@@ -168,8 +168,9 @@ def _read(files: Tls) -> Shown:
             raise ValueError(f"{pair}: they are no certificate and its key ({_reason(error)})") from error
     if authorities is not None:
         try:
-            context.load_verify_locations(cadata=authorities.decode("ascii"))
-        except (ssl.SSLError, ValueError) as error:  # not ASCII, or nothing at all
+            # What is no ASCII is between them, and says whose each is.
+            context.load_verify_locations(cadata=authorities.decode("ascii", "ignore"))
+        except (ssl.SSLError, ValueError) as error:  # nothing at all
             raise ValueError(f"{files.client_ca}: there are no certificates in it") from error
     if isinstance(about, x509.X509Error):
         raise ValueError(f"{files.cert}: {about}") from about  # noqa: TRY004 - of a text, not of a program

@@ -15,7 +15,7 @@ from typing import Final
 
 from governor.config import Reloaded
 from governor.core.effects import Effect
-from governor.core.types import UNSAID, LeaseId, Nanos, Said
+from governor.core.types import UNSAID, Claim, LeaseId, Nanos, Reason, Said
 from governor.driver import Driver
 from governor.entries import Asker, Entry, What, entries
 
@@ -115,8 +115,11 @@ class Chronicle:
         self._now = now
         self._listeners: list[Listener] = []
         self._readers: dict[Reader, Listener] = {}
-        # Told of what operators do, and of nothing else.
+        # Told of what operators do, and of nothing else; and of what callers may not do.
         self.act_listeners: list[Callable[[Entry], None]] = []
+        self.refusal_listeners: list[Callable[[Entry], None]] = []
+        # Called before the last word: whoever has something yet to tell.
+        self.endings: list[Callable[[], None]] = []
         # Which client process has asked for a lease, by the name of its client.
         self.asker: Callable[[LeaseId, str], Asker | None] = lambda _lease, _client: None
         self._closed = False
@@ -174,6 +177,16 @@ class Chronicle:
         for listener in self.act_listeners:
             listener(entry)
 
+    def refused(
+        self, client: str, resources: tuple[str, ...], reason: Reason, detail: str, claims: Sequence[Claim], times: int
+    ) -> None:
+        """This client may not do that, and has tried it so often; told by whoever does not let it."""
+        entry = Entry(self._now(), What.REFUSED, resources, client, 0, tuple(claims), reason.value, detail=detail)
+        entry.times = times if times > 1 else 0
+        self._tell((entry,))
+        for listener in self.refusal_listeners:
+            listener(entry)
+
     def reloaded(self, outcome: Reloaded) -> None:
         """The config was read anew, on the word of whoever asked for it; it names each resource that is another now."""
         what = What.RELOAD_REFUSED if outcome.problems else What.RELOADED
@@ -182,6 +195,8 @@ class Chronicle:
 
     async def close(self, patience: float) -> None:
         """Tell everybody that the daemon ends, and nothing after that. Readers have ``patience`` seconds to read it."""
+        for end in self.endings:
+            end()
         self.act(What.STOPPING)
         self._closed = True
         for reader, listener in self._readers.items():

@@ -146,7 +146,7 @@ class Daemon:
                 self._watcher = Watcher(self._path, LoopClock(), lambda: reloader.seen, changed)
                 stack.callback(self._watcher.close)
                 reloader.observers.append(self._watch)
-            guard = operators.guard(driver, metrics, self._reloader)
+            guard = operators.guard(stack, driver, metrics, self._reloader, chronicle)
             certificates = operators.certificates(config, metrics)
             sight = operators.sight(
                 driver, self._journal, self._reloader, sessions=lambda: self._sessions, not_ready=self._not_ready
@@ -209,6 +209,7 @@ class Daemon:
     def _begin_to_tell(self, chronicle: Chronicle) -> Lines:
         lines = Lines(LoopClock(), chronicle.act)
         chronicle.act_listeners.append(lines.acted)
+        chronicle.refusal_listeners.append(lines.refused)
         self._driver.observers.append(lines.observe)
         self._driver.broken_observers.append(lines.broken)
         return lines

@@ -2,8 +2,9 @@ r"""DER: the little of it that is read here of certificates which others have ch
 
 It knows elements and the names in a certificate. It must never be asked whether a certificate is in order.
 
-The ssl module tells of the certificate of whoever connects, but not where gRPC speaks TLS; and gRPC itself hands out
-each name only up to its first NUL, so one of `orders.internal\0.evil.com` would be taken for `orders.internal`.
+The ssl module tells of the certificate of whoever connects, but not where gRPC speaks TLS, and it raises if a name is
+no UTF-8. And gRPC itself hands out each name only up to its first NUL, so one of `orders.internal\0.evil.com` would be
+taken for `orders.internal`.
 """
 
 import ssl
@@ -35,7 +36,15 @@ def element(data: bytes) -> tuple[int, bytes, bytes]:
 def sans(pem: bytes) -> tuple[str, ...]:
     """The names of hosts and the URIs in a certificate, each whole; of one that cannot be read none."""
     try:
-        return tuple(_sans(ssl.PEM_cert_to_DER_cert(pem.decode("ascii"))))
+        return sans_of(ssl.PEM_cert_to_DER_cert(pem.decode("ascii")))
+    except ValueError:
+        return ()
+
+
+def sans_of(der: bytes) -> tuple[str, ...]:
+    """The same of one that is not written as text."""
+    try:
+        return tuple(_sans(der))
     except (ValueError, IndexError):
         return ()
 

@@ -21,7 +21,7 @@ from governor.core.effects import (
     Refunded,
 )
 from governor.core.snapshot import Held
-from governor.core.types import UNSAID, Claim, EndReason, Grant, LeaseId, Nanos, Said
+from governor.core.types import UNSAID, Claim, EndReason, Grant, LeaseId, Nanos, Reason, Said
 
 
 class What(StrEnum):
@@ -75,6 +75,8 @@ LEASES: Final = frozenset(
         What.DISCONNECTED,
     )
 )
+# Why who is known, or is not, may not do what he wants: such a refusal is no answer to an ask that the engine gives.
+ACCESS: Final = frozenset((Reason.UNAUTHENTICATED, Reason.PERMISSION_DENIED, Reason.CLIENT_LIMIT))
 # Told by whoever carries it out; no effect of the engine says it.
 ACTS: Final = frozenset(What) - ASKS - LEASES - {What.WATCHING, What.MISSED}
 
@@ -103,7 +105,7 @@ class Entry:
     ``claims``: of an ask, or the grants of a lease. ``lease`` is 0 where it is about none. ``remaining`` is until the
     deadline. ``asker``: of a grant, if it was asked for on a session. ``reason`` is of a refusal, or why somebody gave
     an order, in his own words. ``detail`` and ``actor``: the rest in words, and who says he did it; ``actor_client``:
-    as which client of the config he is known.
+    as which client of the config he is known. ``times``: it stands for so many that are alike; 0 is itself alone.
     """
 
     at: Nanos
@@ -121,6 +123,7 @@ class Entry:
     missed: int = 0
     asker: Asker | None = None
     actor_client: str = ""
+    times: int = 0
 
 
 class Act(Protocol):

@@ -59,4 +59,4 @@ def _beginning(path: Path) -> bytes:
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, "not a regular file")
-        return file.read(_LONGEST)
+        return file.read(_LONGEST) or b""  # None of some that the kernel makes up

@@ -6,7 +6,9 @@ looks or gets out, and never say what a client's labels or a member's attributes
 Whatever befalls thousands of leases at once is said of the first few of each second, and of the others in one line.
 """
 
+import json
 import logging
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Final
@@ -14,17 +16,20 @@ from typing import Final
 from governor.clock import Clock, Timer
 from governor.core.effects import Effect, LeaseEnded, OverrideOver
 from governor.core.snapshot import MemberState, MemberView
-from governor.core.types import SECOND, EndReason, Grant
+from governor.core.types import SECOND, EndReason, Grant, Reason
 from governor.entries import Act, Entry, What
 from governor.wording import count, ordinal, printable, span
 
-# Lines within a second about each: leases that ended otherwise than by release, and acts of operators.
+# Lines within a second about each: leases that ended otherwise than by release, acts of operators, and callers who want
+# what they may not have.
 LEASES_A_SECOND: Final = 20
 ACTS_A_SECOND: Final = 50
+REFUSALS_A_SECOND: Final = 20
 
 # Whoever carries these out has more to say about them.
 _TOLD_ELSEWHERE: Final = frozenset((What.STARTED, What.RELOADED, What.RELOAD_REFUSED, What.FROZEN, What.STOPPING))
 _RELEASED: Final = EndReason.RELEASED
+_PLAIN: Final = re.compile(r"[\w./@-]+")
 
 _LOG: Final = logging.getLogger("governor")
 
@@ -37,6 +42,7 @@ class Lines:
         self._act = act
         self._leases = _Budget(clock, LEASES_A_SECOND, "more lease")
         self._acts = _Budget(clock, ACTS_A_SECOND, "more act")
+        self._refusals = _Budget(clock, REFUSALS_A_SECOND, "more refusal")
 
     def observe(self, effects: Sequence[Effect]) -> None:
         """See what has happened in one step of the engine."""
@@ -72,10 +78,30 @@ class Lines:
         fields |= {name: said for name, said in _also(entry) if said}
         _LOG.info("%s%s%s%s%s", what.replace("_", " "), about, detail, actor, reason, extra={"fields": fields})
 
+    def refused(self, entry: Entry) -> None:
+        """See what a caller may not do. That he has no more of it now is what caps are for, and worth no line."""
+        reason = entry.reason
+        if reason == Reason.CLIENT_LIMIT or not self._refusals.spend(reason):
+            return
+        who = f"client {_quoted(entry.client)}" if entry.client else "a caller whom nobody knows"
+        about = f": {', '.join(map(_plain, entry.resources))}" if entry.resources else ""
+        detail = f" {printable(entry.detail)}" if entry.detail else ""
+        times = f" ({count(entry.times, 'time')})" if entry.times else ""
+        fields = {
+            "what": entry.what.value,
+            "client": entry.client,
+            "resources": entry.resources,
+            "reason": reason,
+            "detail": entry.detail,
+            "times": entry.times or None,
+        }
+        _LOG.info("refused: %s%s%s%s", who, detail, about, times, extra={"fields": fields})
+
     def close(self) -> None:
         """Say what is left to be said."""
         self._leases.close()
         self._acts.close()
+        self._refusals.close()
 
     def _ended(self, effect: LeaseEnded) -> None:
         reason = effect.reason.value
@@ -101,6 +127,15 @@ class Lines:
 
 def _also(entry: Entry) -> tuple[tuple[str, str], ...]:
     return ("reason", entry.reason), ("client", entry.client), ("actor_client", entry.actor_client)
+
+
+def _quoted(name: str) -> str:
+    return json.dumps(name, ensure_ascii=not name.isprintable())
+
+
+def _plain(name: str) -> str:
+    """What a caller has named, who may have made it read like the rest of the line."""
+    return name if _PLAIN.fullmatch(name) else _quoted(name)
 
 
 def _lent(grant: Grant) -> str:

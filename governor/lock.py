@@ -3,8 +3,9 @@
 It knows the two lock files. It must never judge by a file's existence: only a held lock counts, and the files stay
 behind, because whoever unlinked one could not know that nobody had just locked it.
 
-Somebody else may do so all the same. At the start that is noticed; whoever empties the state folder of a running
-daemon lets a second one start on it, and takes from both the record of ids given out.
+Somebody else may do so all the same. At the start that is noticed; later it lets nobody else in, for the state file is
+locked, too. Whoever empties the state folder of a running daemon lets a second one start there, with nothing
+remembered; the first one grants nothing any more when it notices, within a second.
 """
 
 import contextlib

@@ -5,7 +5,7 @@ It knows which part of the daemon has which answer. It must never know how opera
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -18,12 +18,13 @@ from governor.certificates import Certificates, Shown
 from governor.chronicle import Chronicle
 from governor.clock import LoopClock, unix_nanos
 from governor.config import Config
-from governor.core.types import SECOND, EndReason
+from governor.core.types import SECOND, Claim, Denial, EndReason
 from governor.driver import Driver
 from governor.history import History
 from governor.http import Door, Head, Pages, Sight, serve
 from governor.journal import Journal
 from governor.metrics import Metrics
+from governor.refusals import Refusals
 from governor.reload import Reloader
 from governor.rpc import code_of
 from governor.rpc.admin import About, Desk, where
@@ -72,9 +73,18 @@ def desk(
     )
 
 
-def guard(driver: Driver, metrics: Metrics, reloader: Reloader) -> Guard:
-    """Who may ask for what, as the config in force says."""
-    made = Guard(driver, reloader.config.clients, metrics.caller_refused)
+def guard(stack: AsyncExitStack, driver: Driver, metrics: Metrics, reloader: Reloader, chronicle: Chronicle) -> Guard:
+    """Who may ask for what, as the config in force says; of what he may not is told until ``stack`` ends."""
+    refusals = Refusals(LoopClock(), chronicle.refused)
+    # The last that was counted is told to those who watch before they go, and to others at the end of all calls.
+    chronicle.endings.append(refusals.tell_all)
+    stack.callback(refusals.close)
+
+    def refused(denial: Denial, claims: Sequence[Claim], origin: str) -> None:
+        metrics.caller_refused(denial.reason)
+        refusals.refused(denial, claims, origin)
+
+    made = Guard(driver, reloader.config.clients, refused)
     reloader.observers.append(lambda _outcome: made.declare(reloader.config.clients))
     return made
 

@@ -53,9 +53,13 @@ def are(number: int, noun: str) -> str:
     return f"{count(number, noun)} {'is' if number == 1 else 'are'}"
 
 
-def said(actor: str, reason: str) -> str:
-    """Who has ordered something and why, as far as he said: ``by joe@web-1: the provider is down``."""
-    return ": ".join(filter(None, (f"by {actor}" if actor else "", reason)))
+def said(actor: str, reason: str, client: str = "") -> str:
+    """Who has ordered something and why, as far as he said, and as which ``client`` he is known.
+
+    ``by joe@web-1, client ops: the provider is down``
+    """
+    who = ", ".join(filter(None, (actor, f"client {client}" if client else "")))
+    return ": ".join(filter(None, (f"by {who}" if who else "", reason)))
 
 
 def counted(kinds: Iterable[str]) -> str:

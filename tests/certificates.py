@@ -64,16 +64,20 @@ class Authority:
         span: tuple[dt.datetime, dt.datetime] | None = None,
         key: Key | None = None,
         common: bool = True,
+        odd: bytes = b"",
     ) -> Pair:
         """Somebody of these names: hosts, addresses or URIs. ``since`` and ``until``: days from now, or a ``span``.
 
-        Not ``common``: without a common name.
+        Not ``common``: without a common name. ``odd``: in place of the names what they are written as, DER.
         """
         key = key or ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)] if common else [])
         now = dt.datetime.now(dt.UTC)
         made = _begun(subject, self._name, key, *(span or (now + since * _DAY, now + until * _DAY)))
-        made = made.add_extension(x509.SubjectAlternativeName([_san(san) for san in sans]), critical=False)
+        names: x509.ExtensionType = x509.SubjectAlternativeName([_san(san) for san in sans])
+        if odd:
+            names = x509.UnrecognizedExtension(names.oid, odd)
+        made = made.add_extension(names, critical=False)
         return Pair(self._folder, name, made.sign(self._key, hashes.SHA256()), key)
 
 

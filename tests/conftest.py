@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -28,6 +29,20 @@ for _number in (signal.SIGINT, signal.SIGQUIT):
         signal.signal(_number, signal.default_int_handler if _number is signal.SIGINT else signal.SIG_DFL)
 
 
+# What whoever starts the tests has said to programs in general, all that the tests start would hear as well. Python's
+# buffers are as users have them: what is lost with them must be lost here.
+_SAID: Final = {"PYTHONUNBUFFERED", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES"}
+for _name in list(os.environ):
+    if _name in _SAID or _name.startswith(("GOVERNOR_", "OTEL_")):
+        del os.environ[_name]
+# Whoever reads a time of day here reads that of one place.
+os.environ["TZ"] = "UTC"
+time.tzset()
+# Where there is a proxy, it leads away from here.
+for _name in ("no_proxy", "NO_PROXY"):
+    os.environ[_name] = ",".join(filter(None, [os.environ.get(_name), "localhost", "127.0.0.1", "::1"]))
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Registers what only this project's tests know."""
     parser.addoption(
@@ -50,9 +65,19 @@ _LONG: Final = (
 )
 
 
+_COMPUTES_S: Final = 1500
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begins with what takes long; the order stays as it is otherwise."""
+    """Begins with what takes long; the order stays as it is otherwise.
+
+    What computes all the time has longer than others until it is taken to hang: a machine may be twenty times slower.
+    """
+    if hypothesis.settings.get_current_profile_name() != "long":
+        for item in items:
+            if item.name == "runTest":  # a state machine of Hypothesis
+                item.add_marker(pytest.mark.timeout(_COMPUTES_S))
     long = [_HERE / name for name in _LONG]
     items.sort(key=lambda item: not any(item.path.is_relative_to(each) for each in long))
 

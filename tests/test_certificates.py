@@ -164,6 +164,19 @@ def test_authorities_of_an_empty_file_are_none(tmp_path: Path, pair: Pair) -> No
         certificates_of(Tls(pair.cert, pair.key, empty))
 
 
+def test_what_stands_between_certificates_may_be_any_text(tmp_path: Path, pair: Pair) -> None:
+    """As whose each is, in the bundles that there are: that is no ASCII. Both who speak TLS read all of them."""
+    bundle = tmp_path / "bundle"
+    authorities = [Authority(tmp_path, name).cert.read_bytes() for name in ("one", "two")]
+    bundle.write_bytes("# Főtanúsítvány\n".encode() + b"\xff\n".join(authorities))
+    certificates = certificates_of(Tls(pair.cert, pair.key, bundle))
+    server = grpc.server(ThreadPoolExecutor(1))
+    assert server.add_secure_port("127.0.0.1:0", credentials(certificates))
+    server.stop(None).wait()
+
+    assert len(certificates.now().context.get_ca_certs()) == 2
+
+
 @pytest.mark.parametrize(("since", "until", "why"), [(-3, -1, "has ended"), (1, 2, "does not count before 20")])
 def test_one_that_counts_goes_on_in_place_of_one_that_does_not(
     tmp_path: Path, pair: Pair, caplog: pytest.LogCaptureFixture, since: int, until: int, why: str

@@ -1,13 +1,14 @@
 """The chronicle: who wants to know is told what happens, in order, and holds up nobody."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from governor.chronicle import BUFFER, Chronicle, Entry, Reader, Wanted, What
 from governor.core.effects import Denied, Granted, Queued
 from governor.core.engine import Engine
-from governor.core.types import MILLISECOND, SECOND, Claim, EndReason, Grant, LeaseId, Member, Said, TicketId
+from governor.core.types import MILLISECOND, SECOND, Claim, EndReason, Grant, LeaseId, Member, Reason, Said, TicketId
 from governor.driver import Driver
 from governor.entries import ACTS, ASKS, LEASES
 from governor.testing.clock import FakeClock
@@ -106,6 +107,28 @@ class TestEntries:
             (What.GIVEN_UP, ("db",), DB, "", 0),
             (What.REFUSED, ("db",), DB, "wait_over", 30 * SECOND),
         ]
+
+    def test_what_a_client_may_not_do(self, rig: Rig, told: list[Entry]) -> None:
+        """Who did not let him has told it: the first alone, and those like it in one that says how many."""
+        lines: list[Entry] = []
+        rig.chronicle.refusal_listeners.append(lines.append)
+        for times in (1, 999):
+            rig.chronicle.refused("web", ("db",), Reason.PERMISSION_DENIED, "may not acquire it", list(DB), times)
+
+        first = Entry(
+            WALL, What.REFUSED, ("db",), "web", claims=DB, reason="permission_denied", detail="may not acquire it"
+        )
+        assert told == lines == [first, replace(first, times=999)]
+
+    async def test_what_was_counted_is_told_before_the_last_word(self, rig: Rig) -> None:
+        """To those who watch."""
+        reader = rig.chronicle.read(Wanted(what=frozenset({"refused"})))
+        rig.chronicle.endings.append(
+            lambda: rig.chronicle.refused("web", (), Reason.PERMISSION_DENIED, "may not", (), 3)
+        )
+        await rig.chronicle.close(0)
+
+        assert whats(await reader.read()) == [What.WATCHING, What.REFUSED, What.STOPPING]
 
     def test_a_refusal_names_what_was_asked_for(self, rig: Rig, told: list[Entry]) -> None:
         """Each name once, also of what there is not."""

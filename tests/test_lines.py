@@ -8,9 +8,9 @@ from governor.chronicle import Chronicle, Entry, What
 from governor.core.effects import Granted, LeaseEnded, OverrideOver
 from governor.core.engine import Engine
 from governor.core.kinds.pool import MemberSpec
-from governor.core.types import MILLISECOND, SECOND, Claim, EndReason, Grant, LeaseId, Member, Outcome, Said
+from governor.core.types import MILLISECOND, SECOND, Claim, EndReason, Grant, LeaseId, Member, Outcome, Reason, Said
 from governor.driver import Driver
-from governor.lines import ACTS_A_SECOND, LEASES_A_SECOND, Lines
+from governor.lines import ACTS_A_SECOND, LEASES_A_SECOND, REFUSALS_A_SECOND, Lines
 from governor.testing.clock import FakeClock
 from tests.core.declared import pool, semaphore
 
@@ -210,3 +210,66 @@ class TestActs:
             "lease 1 expired: db, held for 2s by web",
             "and 950 more acts within the same second: 475 paused, 475 resumed",
         ]
+
+
+class TestRefusals:
+    """Who wants what he may not have is worth a line; that somebody is at his cap is not."""
+
+    def refused(self, rig: Rig, client: str = "orders", *resources: str, times: int = 1, detail: str = "") -> None:
+        """As whoever does not let it tells it."""
+        rig.chronicle.refused(
+            client, resources, Reason.PERMISSION_DENIED, detail or "may not acquire it", (Claim("db", 1),), times
+        )
+
+    def test_one(self, rig: Rig) -> None:
+        """Who, what, of what, and how often."""
+        rig.chronicle.refusal_listeners.append(rig.lines.refused)
+        self.refused(rig, "orders", "db", "api", times=999)
+        assert rig.fields() == {
+            "what": "refused",
+            "client": "orders",
+            "resources": ("db", "api"),
+            "reason": "permission_denied",
+            "detail": "may not acquire it",
+            "times": 999,
+        }
+        self.refused(rig)
+        rig.chronicle.refused("", (), Reason.UNAUTHENTICATED, "from 10.0.0.7", (), 1)
+        rig.chronicle.refused("", (), Reason.UNAUTHENTICATED, "", (), 2)
+        rig.chronicle.refused("orders", ("db",), Reason.CLIENT_LIMIT, "may hold 2 permits at most", (), 7)
+        assert rig.said() == [
+            'refused: client "orders" may not acquire it: db, api (999 times)',
+            'refused: client "orders" may not acquire it',
+            "refused: a caller whom nobody knows from 10.0.0.7",
+            "refused: a caller whom nobody knows (2 times)",
+        ]
+
+    def test_no_name_reads_like_the_rest_of_a_line(self, rig: Rig) -> None:
+        """What a caller has named is quoted unless it is plain, and acts on nothing."""
+        rig.chronicle.refusal_listeners.append(rig.lines.refused)
+        for name in ('x (9 times)\nrefused: client "boss" may not step in', "\x1b[2J", "\u202e", "größe/1", 'a"b'):
+            self.refused(rig, 'a"b', name)
+        said = rig.said()
+        assert all(line.isprintable() for line in said)
+        assert said == [
+            r'refused: client "a\"b" may not acquire it: "x (9 times)\nrefused: client \"boss\" may not step in"',
+            r'refused: client "a\"b" may not acquire it: "\u001b[2J"',
+            r'refused: client "a\"b" may not acquire it: "\u202e"',
+            r'refused: client "a\"b" may not acquire it: größe/1',
+            r'refused: client "a\"b" may not acquire it: "a\"b"',
+        ]
+
+    def test_a_storm(self, rig: Rig) -> None:
+        """Of very many clients the first are said, and how many more there were."""
+        rig.chronicle.refusal_listeners.append(rig.lines.refused)
+        for number in range(200):
+            self.refused(rig, f"c{number}")
+        assert len(rig.said()) == REFUSALS_A_SECOND
+        rig.clock.advance(SECOND)
+        assert rig.said() == ["and 180 more refusals within the same second: 180 permission denied"]
+        self.refused(rig)
+        for _ in range(REFUSALS_A_SECOND):
+            self.refused(rig)
+        rig.lines.close()
+        assert rig.said()[-1] == "and 1 more refusal within the same second: 1 permission denied"
+        assert rig.clock.pending == 0

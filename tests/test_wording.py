@@ -92,6 +92,12 @@ def test_who_has_ordered_something_and_why() -> None:
         "a sale",
         "",
     ]
+    assert [said("joe", "a sale", "ops"), said("joe", "", "ops"), said("", "a sale", "ops"), said("", "", "ops")] == [
+        "by joe, client ops: a sale",
+        "by joe, client ops",
+        "by client ops: a sale",
+        "by client ops",
+    ]
 
 
 @given(st.text())

@@ -99,7 +99,8 @@ def rest(stage: Stage) -> None:
     stage.title("The end: everything has come back")
     stage.governor("status")
     lent = sum(resource.in_use for resource in stage.resources().values())
-    with urllib.request.urlopen(f"http://{stage.http}/metrics", timeout=PATIENCE) as page:
+    ask = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # no proxy leads here
+    with ask.open(f"http://{stage.http}/metrics", timeout=PATIENCE) as page:
         lines = page.read().decode().splitlines()
     ends = [line for line in lines if line.startswith("governor_lease_ends_total{") and not line.endswith(" 0")]
     print("         governor_lease_ends_total")

@@ -11,6 +11,7 @@ import ssl
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -166,12 +167,18 @@ class Together:
     def _wait_for(self, name: str, url: str) -> None:
         end = time.monotonic() + _START_S
         trusting = None if self.places.veil is None else ssl.create_default_context(cafile=self.places.veil.ca)
+        # No proxy of the environment leads here.
+        ask = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trusting)
+        )
         while True:
             self.check()
             try:
-                with urllib.request.urlopen(url, timeout=1, context=trusting):  # noqa: S310 - our own URL
+                with ask.open(url, timeout=1):
                     return
-            except OSError:
+            except OSError as error:
+                if isinstance(error, urllib.error.HTTPError):
+                    error.close()  # it listens, and does not answer yet
                 if time.monotonic() > end:
                     raise TogetherError(self._why(name, self.running[name])) from None
             time.sleep(0.05)

@@ -26,7 +26,7 @@ from governor.core.effects import Effect
 from governor.core.snapshot import Held
 from governor.core.types import Nanos
 from governor.driver import Driver
-from governor.entries import ACTS, LEASES, Entry, What, carried
+from governor.entries import ACCESS, ACTS, LEASES, Entry, What, carried
 from governor.wording import were
 
 __all__ = ["Audit", "AuditFileError"]
@@ -131,7 +131,11 @@ class Audit:
             self._tell((act,))
 
     def _tell_some(self, told: Sequence[Entry]) -> None:
-        some = [entry for entry in told if entry.what in LEASES or entry.what in ACTS]
+        some = [
+            entry
+            for entry in told
+            if entry.what in LEASES or entry.what in ACTS or (entry.what is What.REFUSED and entry.reason in ACCESS)
+        ]
         if some:
             self._tell(some)
 

@@ -39,9 +39,7 @@ def line(entry: Entry) -> bytes:
         parts.append(f'"detail":{_text(entry.detail)}')
     if entry.actor:
         parts.append(f'"actor":{_text(entry.actor)}')
-    parts += _as_known(entry)
-    if entry.missed:
-        parts.append(f'"missed":{entry.missed}')
+    parts += _seldom(entry)
     # Half a character, as in the name of a file, is written as JSON does, and not as UTF-8 cannot.
     return f"{','.join(parts)}}}\n".encode(errors="backslashreplace")
 
@@ -51,8 +49,14 @@ def _text(text: str) -> str:
     return encode_basestring(text) if text.isprintable() else encode_basestring_ascii(text)
 
 
-def _as_known(entry: Entry) -> tuple[str, ...]:
-    return (f'"actor_client":{_text(entry.actor_client)}',) if entry.actor_client else ()
+def _seldom(entry: Entry) -> list[str]:
+    """What hardly any has."""
+    parts = [f'"actor_client":{_text(entry.actor_client)}'] if entry.actor_client else []
+    if entry.times:
+        parts.append(f'"times":{entry.times}')
+    if entry.missed:
+        parts.append(f'"missed":{entry.missed}')
+    return parts
 
 
 def _client(entry: Entry) -> str:

@@ -12,6 +12,7 @@ from governor.cli.lengths import seconds
 from governor.cli.marks import beside_declared, marks, said
 from governor.cli.table import Column, arrange
 from governor.wording import count, folded, printable, span
+from governor.wording import said as said_of
 
 if TYPE_CHECKING:
     from governor.v1.admin_pb2 import GetResourceResponse, LeaseState, MemberState, WaiterState, WindowState
@@ -78,7 +79,8 @@ def state(member: "MemberState") -> str:
     word = member.State.Name(member.state).lower()
     if member.state != member.QUARANTINED:
         return word
-    by = f" by {printable(member.actor) or 'an operator'}" if member.by_operator else ""
+    who = printable(said_of(member.actor, "", member.actor_client)) or "by an operator"
+    by = f" {who}" if member.by_operator else ""
     until = (
         f"{span(member.quarantined_for.ToNanoseconds())} yet"
         if member.HasField("quarantined_for")
@@ -114,6 +116,7 @@ def member_record(member: "MemberState") -> dict[str, object]:
         "quarantined_for_seconds": seconds(member.quarantined_for) if limited else None,
         "by_operator": member.by_operator,
         "actor": member.actor or None,
+        "actor_client": member.actor_client or None,
         "reason": member.reason or None,
     }
 

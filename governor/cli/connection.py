@@ -22,13 +22,16 @@ from governor import tls, token
 from governor.address import USUAL_TCP, Address, TcpAddress, UnixAddress
 from governor.cli.exits import BY_REASON, BY_STATUS, CommandError, Exit
 from governor.cli.options import Where
-from governor.cli.reach import CONNECT_SECONDS, reach
+from governor.cli.reach import reach
 from governor.cli.unheard import why
 from governor.wording import printable, span
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
 
+# That somebody listens is seen by then, which takes the kernel no time. A daemon on a machine that has much else to do
+# takes some until it says anything; the library gives it as long.
+GREETING_SECONDS: Final = 5
 ANSWER_SECONDS: Final = 10
 UNKNOWN: Final = "UNAUTHENTICATED"
 # What each call tells beside its request.
@@ -38,7 +41,7 @@ OPTIONS: Final = (
     # A proxy stands between this machine and the outside; the daemon is on the inside.
     ("grpc.enable_http_proxy", 0),
     # Also how long one attempt to connect may take: what listens without a word is no daemon.
-    ("grpc.min_reconnect_backoff_ms", CONNECT_SECONDS * 1000),
+    ("grpc.min_reconnect_backoff_ms", GREETING_SECONDS * 1000),
     # A daemon may declare a great many resources.
     ("grpc.max_receive_message_length", 64 << 20),
     # An acquire may stand in line for hours without a byte; pings notice in some 15 s that the daemon hangs.
@@ -244,8 +247,8 @@ def _failure(error: grpc.Call, daemon: Connection, seconds: float | None) -> Com
     if reason:
         if retry is not None and "try again in" not in sentence:
             sentence += f"; try again in {span(retry)}"
-        if reason == UNKNOWN:
-            sentence = _unknown(sentence, told=bool(daemon.credentials))
+        if reason == UNKNOWN and daemon.credentials:
+            sentence = _unknown()
         ending = BY_REASON.get(reason, BY_STATUS[code.name])
         return CommandError(ending, sentence, reason=reason, facts=facts, retry=retry)
     # Without the daemon's own reason, what ended the call stands between it and us.
@@ -269,10 +272,8 @@ def _failure(error: grpc.Call, daemon: Connection, seconds: float | None) -> Com
             return CommandError(BY_STATUS[code.name], f"{code.name}: {sentence}")
 
 
-def _unknown(sentence: str, *, told: bool) -> str:
-    """That it is not known who asks; and if a token was ``told``, that it is this one."""
-    if not told:
-        return f"{sentence}; {token.VARIABLE} names the file with it"
+def _unknown() -> str:
+    """That nobody is known by the token that was sent, and which that is."""
     file = printable(os.environ[token.VARIABLE])
     digest = f"`governor token hash {file}`"
     return (

@@ -1,14 +1,16 @@
-"""The end of a process by a signal, as its shell is to see it.
+"""The end of a process: by a signal, as its shell is to see it, or while threads go on.
 
-It knows how one dies of a signal. It must never know why.
+It knows how one ends. It must never know why.
 """
 
+import atexit
 import os
 import resource
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import NoReturn
 
 
 def die_of(number: int) -> int:
@@ -16,9 +18,7 @@ def die_of(number: int) -> int:
 
     Returns 128 + ``number`` where the kernel does not let it: the first process of a container.
     """
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError):  # whoever read it is gone as well
-            stream.flush()
+    _flush()
     # The command has left a core file, if anybody has.
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     if number != signal.SIGKILL:
@@ -26,6 +26,23 @@ def die_of(number: int) -> int:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
     os.kill(os.getpid(), number)
     return 128 + number
+
+
+def leave(code: int) -> NoReturn:
+    """End this process, whatever its threads are at, once all has been done that was to be done at the end.
+
+    By itself Python would take itself apart meanwhile, and end each thread of its own where that next needs the
+    interpreter: in the midst of code of Rust or C++, such as pydantic's or gRPC's, that is an abort.
+    """
+    atexit._run_exitfuncs()  # noqa: SLF001 - nothing else has them run
+    _flush()
+    os._exit(code)
+
+
+def _flush() -> None:
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # without one of them it is None
+        with suppress(OSError):  # whoever read it is gone as well
+            stream.flush()
 
 
 @contextmanager

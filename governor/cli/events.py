@@ -46,6 +46,8 @@ def _rest(event: "Event") -> list[str]:
         rest.append(f"ends in {span(event.remaining.ToNanoseconds())}")
     if event.detail:
         rest.append(event.detail)
+    if event.times:
+        rest.append(count(event.times, "time"))
     if event.actor:
         rest.append(f"by {event.actor}")
     if event.actor_client:
@@ -81,5 +83,6 @@ def record(event: "Event") -> dict[str, object]:
         "detail": event.detail or None,
         "actor": event.actor or None,
         "actor_client": event.actor_client or None,
+        "times": event.times or None,
         "missed": event.missed or None,
     }

@@ -48,7 +48,7 @@ def _run() -> int:
     import click
 
     from governor.cli.options import Settings
-    from governor.cli.output import complain, complain_json, tolerate_any_text
+    from governor.cli.output import complain, complain_json, give_up_what_is_unwritten, tolerate_any_text
 
     tolerate_any_text()
     settings = Settings()
@@ -81,6 +81,8 @@ def _run() -> int:
 
         complain(f"{traceback.format_exc()}governor: this is a bug: please report it with the lines above")
         return Exit.BUG
+    finally:
+        give_up_what_is_unwritten()
 
 
 def _usage(error: "click.ClickException") -> str:

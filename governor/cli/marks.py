@@ -33,8 +33,8 @@ def marks(resource: "Resource") -> list[str]:
 
 
 def said(of: "Resource | Override") -> str:
-    """Who has ordered it, and why, as far as he said: `` (by joe@web-1: the provider is down)``."""
-    words = wording.said(of.actor, of.reason)
+    """Who has ordered it, and why, as far as he said: `` (by joe@web-1, client ops: the provider is down)``."""
+    words = wording.said(of.actor, of.reason, of.actor_client)
     return f" ({printable(words)})" if words else ""
 
 

@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -37,6 +38,17 @@ def tolerate_any_text() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def give_up_what_is_unwritten() -> None:
+    """Have Python not try that again at its end: it would say so, and exit with a code of its own."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except (OSError, ValueError):
+            with suppress(OSError, ValueError), open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - as light as it can be
+                os.dup2(nowhere.fileno(), stream.fileno())
 
 
 def say(lines: Iterable[str]) -> None:

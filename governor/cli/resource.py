@@ -35,7 +35,8 @@ def resource(settings: Settings, *, name: str, limit: int) -> None:
     JSON: {"resource", "settings", "members": [...], "windows": [...], "leases": [...], "waiters": [...]}. The
     resource is as in `governor status`, leases and waiters are as in the commands of these names. Each member has
     id, state (free, lent, quarantined or removed), attributes, generation, max_leases, lent, lendings, failures,
-    quarantined_for_seconds, by_operator, actor and reason; each window has rate, burst, available and next_seconds.
+    quarantined_for_seconds, by_operator, actor, actor_client and reason; each window has rate, burst, available and
+    next_seconds.
     """
     from governor.cli import about, entries, hints
     from governor.cli.admin import reached

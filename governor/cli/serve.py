@@ -6,10 +6,12 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
 from governor import grpc_core
+from governor.cli.dying import leave
 from governor.cli.exits import Exit
 from governor.cli.options import examples
 
@@ -42,7 +44,7 @@ PATH = click.Path(path_type=Path)
     help="How the log looks on stderr. auto, the default: text at a terminal, JSON, one object a line, elsewhere.",
 )
 @click.pass_context
-def serve(ctx: click.Context, *, config: Path | None, state: Path | None, log_format: str) -> int:
+def serve(ctx: click.Context, *, config: Path | None, state: Path | None, log_format: str) -> NoReturn:
     """Run the daemon until Ctrl-C or SIGTERM.
 
     The first signal drains: nothing is granted any more, leases may be given back, and the daemon ends once
@@ -67,7 +69,7 @@ def serve(ctx: click.Context, *, config: Path | None, state: Path | None, log_fo
     with _without_certificates():
         from governor import daemon, logs
 
-    return daemon.run(read, path, state, logs.LogFormat(log_format))
+    leave(daemon.run(read, path, state, logs.LogFormat(log_format)))
 
 
 @contextmanager

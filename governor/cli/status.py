@@ -45,12 +45,13 @@ def status(settings: Settings, *, names: tuple[str, ...]) -> None:
 
     JSON: {"resources": [...], "config", "draining"}, resources in the order of the config, each with name, kind,
     capacity, in_use, available, leases, waiters, oldest_wait_seconds, paused, draining, removed, over_limit, actor,
-    reason, override, members, max_waiters, max_wait_seconds and lease_seconds. capacity and available are null where
-    unlimited, oldest_wait_seconds is null where nobody waits; members is {free, lent, quarantined} of a pool, else
-    null; override is {settings, declared, remaining_seconds, actor, reason} or null. actor and reason are who has
-    ordered it, as far as he said, and why; those of the resource itself are of a pause or a drain. config is {source,
-    hash, since, problems, refused_at}: source is null of the built-in one, refused_at unless a newer one was refused.
-    draining is true of a daemon that is about to end.
+    actor_client, reason, override, members, max_waiters, max_wait_seconds and lease_seconds. capacity and available are
+    null where unlimited, oldest_wait_seconds is null where nobody waits; members is {free, lent, quarantined} of a
+    pool, else null; override is {settings, declared, remaining_seconds, actor, actor_client, reason} or null. actor and
+    reason are who has ordered it, as far as he said, and why; actor_client is as which client of the config he is
+    known; those of the resource itself are of a pause or a drain. config is {source, hash, since, problems,
+    refused_at}: source is null of the built-in one, refused_at unless a newer one was refused. draining is true of a
+    daemon that is about to end.
     """
     from governor.cli.admin import reached
 
@@ -140,6 +141,7 @@ def record(resource: "Resource") -> dict[str, object]:
         "removed": resource.removed,
         "over_limit": resource.over_limit,
         "actor": resource.actor or None,
+        "actor_client": resource.actor_client or None,
         "reason": resource.reason or None,
         "override": override_record(resource),
         "members": _members(resource),
@@ -158,6 +160,7 @@ def override_record(resource: "Resource") -> dict[str, object] | None:
         "declared": plain(resource.override.declared),
         "remaining_seconds": seconds(resource.override.remaining),
         "actor": resource.override.actor or None,
+        "actor_client": resource.override.actor_client or None,
         "reason": resource.override.reason or None,
     }
 

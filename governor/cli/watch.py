@@ -50,9 +50,10 @@ def watch(
     Until Ctrl-C. When the daemon ends the exit code is 3, unless --follow waits for the next one.
 
     JSON: one object on each line, with at (RFC 3339 in UTC), what, resources, client, session, pid, host, lease,
-    claims, reason, waited_seconds, held_seconds, remaining_seconds, detail, actor, actor_client and missed; what does
-    not apply is null. session, pid and host are of who has asked, where something is granted on a session. The first
-    is "watching": whatever happens from then on is told.
+    claims, reason, waited_seconds, held_seconds, remaining_seconds, detail, actor, actor_client, times and missed; what
+    does not apply is null. session, pid and host are of who has asked, where something is granted on a session. times
+    is of what a client may not do: how many refusals alike are told of in one. The first is "watching": whatever
+    happens from then on is told.
     """
     from governor.cli import events
     from governor.cli.following import follow_on, once

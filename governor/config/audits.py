@@ -47,7 +47,7 @@ class Audit(Declared):
         one_of(AuditEvents),
         optional(
             "What is written: operators, what they and the daemon itself do; leases, also all that befalls "
-            "a lease; all, also who waits, is refused or gives up.",
+            "a lease, and what a client may not do; all, also who waits, is refused or gives up.",
             default=str(AuditEvents.LEASES),
             examples=list(AuditEvents),
         ),

@@ -175,7 +175,11 @@ def _bytes(path: Path) -> bytes:
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file")
-        return file.read(MAX_BYTES + 1)
+        data: bytes | None = file.read(MAX_BYTES + 1)
+    # Some that the kernel makes up say that they are regular, and have nothing for whoever does not wait.
+    if data is None:
+        raise OSError(errno.EAGAIN, "it is not a regular file")
+    return data
 
 
 def _default_state(environ: Mapping[str, str]) -> Path:

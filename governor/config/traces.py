@@ -69,6 +69,8 @@ def _ratio(scalar: Scalar, _: Context) -> float:
 
 def _service(scalar: Scalar, _: Context) -> str:
     text = scalar.text
+    if scalar.typed:
+        raise HintError("put it in quotes")
     if not text.strip() or not text.isprintable() or len(text.encode()) > _MAX_SERVICE:
         raise HintError
     return text

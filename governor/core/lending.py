@@ -166,12 +166,16 @@ class Lending:
         ``at`` is the instant that the engine catches up with, or ``now``. What comes later than ``at`` is not free
         yet: whoever's wait was over before it came must not be granted because nobody looked in between.
         """
+        # Who was looked at last and cannot be granted: as a rule it is the head of other lines that were touched, too.
+        blocked: Ask | None = None
         for resource in self.touched:  # which grows while it is walked
             while (ask := resource.line.head) is not None:
-                if self.leases.exhausted or not ask.at_head or not ask.takeable(at):
+                if ask is blocked or self.leases.exhausted or not ask.at_head or not ask.takeable(at):
+                    blocked = ask
                     break
                 self.waiters.leave(ask)
                 self.grant(ask, now, effects)
+                blocked = None
                 self.touched.extend([other for other, _ in ask.wants if other is not resource])
             self._await_ripening(resource, at)
         self.touched.clear()

@@ -186,7 +186,7 @@ class PoolMember:
             length = None if self.until == NEVER else self.until - now
             memory["kept" if self.by_operator else "quarantine"] = length
             if self.said != UNSAID:
-                memory["said"] = {"actor": self.said.actor, "reason": self.said.reason}
+                memory["said"] = self.said.plain()
         if not self.max_leases:
             # Nobody declares it any more, so nobody else knows.
             memory["attributes"] = dict(self.record.attributes)
@@ -211,7 +211,7 @@ class PoolMember:
             self.until = now + number(known["quarantine"])
         if "kept" in known:
             kept, said = known["kept"], table(known.get("said", {}))
-            by = Said(text(said.get("actor", "")), text(said.get("reason", "")))
+            by = Said(text(said.get("actor", "")), text(said.get("reason", "")), text(said.get("client", "")))
             self._keep(NEVER if kept is None else now + number(kept), by_operator=True, said=by)
 
     def _keep(self, until: Nanos | None, *, by_operator: bool = False, said: Said = UNSAID) -> None:

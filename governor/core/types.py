@@ -3,7 +3,7 @@
 It knows shapes only. It must never decide anything: a value here means the same to everybody who holds it.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NewType
 
@@ -103,12 +103,17 @@ class Grant:
 class Said:
     """What goes along with an order and decides nothing: who says he gives it, and why, in his own words.
 
-    ``client``: as which he is known, for whoever is told of it at once. It is not kept with what was ordered.
+    ``client``: as which he is known.
     """
 
     actor: str = ""
     reason: str = ""
-    client: str = field(default="", compare=False)
+    client: str = ""
+
+    def plain(self) -> dict[str, str]:
+        """For the record; a client that is known is there where there are any."""
+        said = {"actor": self.actor, "reason": self.reason}
+        return {**said, "client": self.client} if self.client else said
 
 
 UNSAID: Final = Said()
@@ -129,10 +134,10 @@ class Denial:
     ``resource`` is what it is about; empty when it is about the whole daemon, which may be what drains.
 
     ``field`` and ``expected`` are for a malformed ask; of one that its client may not make, ``expected`` is what he may
-    not, or how much he may, and of one that cannot be put on record, what is not there yet. ``asked`` and ``limit`` are
-    for one above capacity,
-    ``longest`` is the wait or the lease that the resource allows at most, where the refusal is about that;
-    ``retry_after`` is how long until it would work (None: nobody can tell), ``ended`` is for a lease.
+    not, or how much he may, and ``client`` who he is known to be; of one that cannot be put on record, ``expected`` is
+    what is not there yet. ``asked`` and ``limit`` are for one above capacity, ``longest`` is the wait or the lease that
+    the resource allows at most, where the refusal is about that; ``retry_after`` is how long until it would work (None:
+    nobody can tell), ``ended`` is for a lease.
     """
 
     reason: Reason
@@ -144,3 +149,4 @@ class Denial:
     longest: Nanos | None = None
     retry_after: Nanos | None = None
     ended: Ended | None = None
+    client: str = ""

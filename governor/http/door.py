@@ -12,13 +12,14 @@ from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Final
 
+from governor import der
 from governor.access import Client
 from governor.core.types import SECOND, Denial, Reason
 from governor.http.reply import Reply, say
 
 # Who said that, over a connection whose certificate has these names, if he may read of this resource, or if that is
-# None of the daemon as a whole; else why not.
-Known = Callable[[Sequence[str], tuple[str, ...], str | None], Client | Denial]
+# None of the daemon as a whole; else why not. The last is where he calls from.
+Known = Callable[[Sequence[str], tuple[str, ...], str | None, str], Client | Denial]
 
 OPEN: Final = frozenset({"/-/healthy", "/-/ready"})
 RESOURCES: Final = "/-/resources/"
@@ -36,19 +37,21 @@ class Door:
     def __init__(self, known: Known) -> None:
         self._known = known
 
-    def reader(self, path: str, said: Sequence[str], sans: tuple[str, ...]) -> Client | Reply | None:
-        """Who reads this, or what he is told who may not; None is anybody. ``said``: each Authorization of his."""
+    def reader(self, path: str, said: Sequence[str], sans: tuple[str, ...], origin: str) -> Client | Reply | None:
+        """Who reads this, or what he is told who may not; None is anybody.
+
+        ``said``: each Authorization of his. ``origin``: the machine from which he calls.
+        """
         if path in OPEN:
             return None
         resource = path.removeprefix(RESOURCES) if path.startswith(RESOURCES) else None
-        known = self._known([_as_bearer(each) for each in said], sans, resource)
+        known = self._known([_as_bearer(each) for each in said], sans, resource, origin)
         return _told(known) if isinstance(known, Denial) else known
 
 
 def sans(certificate: object) -> tuple[str, ...]:
-    """The names of hosts and the URIs in a certificate, as the ssl module tells of one that is in order."""
-    found = certificate.get("subjectAltName", ()) if isinstance(certificate, dict) else ()
-    return tuple(name for kind, name in found if kind in {"DNS", "URI"})
+    """The names of hosts and the URIs in a certificate that is in order, as `Handshakes` has it of a connection."""
+    return der.sans_of(certificate) if isinstance(certificate, bytes) else ()
 
 
 def _as_bearer(said: str) -> str:

@@ -342,7 +342,8 @@ class _Connections(web.Server):
         if self._door is None:
             return None
         shown = None if request.transport is None else request.transport.get_extra_info("peercert")
-        return self._door.reader(request.path, request.headers.getall("Authorization", ()), sans(shown))
+        said = request.headers.getall("Authorization", ())
+        return self._door.reader(request.path, said, sans(shown), request.remote or "")
 
     async def _send(
         self, request: web.BaseRequest, response: web.StreamResponse, body: bytes | Iterator[bytes]

@@ -13,7 +13,7 @@ from typing import Final
 from governor.belongings import Belongings
 from governor.config.units import Rate, format_rate
 from governor.core.snapshot import LeaseView, MemberView, ResourceSnapshot, WaiterView, WindowView
-from governor.core.types import MILLISECOND, SECOND, Nanos
+from governor.core.types import MILLISECOND, SECOND, Nanos, Said
 from governor.http.document import PAGE_HASH
 from governor.http.sight import Head
 from governor.session import Session
@@ -69,10 +69,10 @@ def resource(of: ResourceSnapshot, now: Nanos) -> Shown:
         "max_wait": of.max_wait // MILLISECOND,
         "since": None if of.oldest_wait is None else _instant(now - of.oldest_wait),
         "standing": of.standing.value,
-        "why": said(of.said.actor, of.said.reason),
+        "why": _why(of.said),
         "removed": of.removed,
         "override": None if of.override is None else _instant(of.override.until),
-        "override_why": "" if of.override is None else said(of.override.said.actor, of.override.said.reason),
+        "override_why": "" if of.override is None else _why(of.override.said),
         "quarantined": 0 if of.members is None else of.members.quarantined,
     }
 
@@ -108,7 +108,7 @@ def member(of: MemberView) -> Shown:
     return {
         "id": of.id,
         "state": f"{of.state.value} by an operator" if of.by_operator else of.state.value,
-        "why": said(of.said.actor, of.said.reason),
+        "why": _why(of.said),
         "lent": of.lent,
         "max": of.max_leases,
         "generation": of.generation,
@@ -129,6 +129,10 @@ def window(of: WindowView) -> Shown:
 def _process(client: str, session: Belongings | None) -> Shown:
     pid, host = (0, "") if session is None else (session.pid, session.host)
     return {"client": client, "pid": pid, "host": host}
+
+
+def _why(ordered: Said) -> str:
+    return said(ordered.actor, ordered.reason, ordered.client)
 
 
 def _instant(at: Nanos) -> int:

@@ -22,6 +22,9 @@ from governor.driver import Driver
 from governor.wording import span
 
 Context = aio.ServicerContext[bytes, bytes]
+# Told of each refusal, once, when it is about to leave: what was asked for, if it was an ask, and whence somebody came
+# whom nobody knows.
+Refused = Callable[[Denial, Sequence[Claim], str], None]
 
 # Where gRPC puts the certificate. What it has read in it itself ends at the first NUL of each name.
 _CERTIFICATE: Final = "x509_pem_cert"
@@ -46,12 +49,8 @@ class Guard:
     """Asked before every call. ``changed`` are called when the clients have changed; they must not raise."""
 
     def __init__(
-        self,
-        driver: Driver,
-        clients: Sequence[Client] | None = None,
-        refused: Callable[[Reason], None] = lambda _reason: None,
+        self, driver: Driver, clients: Sequence[Client] | None = None, refused: Refused = lambda *_: None
     ) -> None:
-        """``refused`` is told of each caller that is, and why."""
         self.policy: Policy | None = None
         self.changed: list[Callable[[], None]] = []
         self._refused = refused
@@ -77,7 +76,7 @@ class Guard:
 
     def caller(self, context: Context) -> Caller | Denial:
         """Who makes this call; only where there is a policy."""
-        return self._caller(context) or self.counted(UNKNOWN_CALLER)
+        return self._caller(context) or self.told(UNKNOWN_CALLER, origin=_origin(context.peer()))
 
     def sees_secrets(self, context: Context) -> bool:
         """Whether whoever was let in may see what its holder is lent: one who only reads has no use for it."""
@@ -129,13 +128,13 @@ class Guard:
         if self.policy is None:
             return None
         if caller is None:
-            return self.counted(UNKNOWN_CALLER)
+            return self.told(UNKNOWN_CALLER)
         policy = self.policy
         client = policy.of_token(caller.digest) if caller.digest else policy.of_sans(caller.sans)
         if client is None or client.name != caller.client.name:
-            return self.counted(UNKNOWN_CALLER)
+            return self.told(replace(UNKNOWN_CALLER, client=caller.client.name))
         denial = client.refusal(verb, resources)
-        return replace(caller, client=client) if denial is None else self.counted(denial)
+        return replace(caller, client=client) if denial is None else self.told(denial)
 
     # --- whether --------------------------------------------------------------------------------------------
 
@@ -143,32 +142,27 @@ class Guard:
         self, caller: Caller, verb: Verb, resources: Iterable[str] = (), *, asked: bool = True
     ) -> Denial | None:
         """Why he may not do that to these, or not so often. If he ``asked`` it is once more, whatever comes of it."""
-        denial = self._too_fast(caller, asked) or caller.client.refusal(verb, resources)
-        return None if denial is None else self.counted(denial)
+        denial = self.too_fast(caller, asked=asked) or caller.client.refusal(verb, resources)
+        return None if denial is None else self.told(denial)
 
-    def refusal_of_all(self, caller: Caller, verb: Verb, *, asked: bool = True) -> Denial | None:
-        """Why he may not do that to the daemon as a whole, or not so often; as above."""
-        denial = self._too_fast(caller, asked) or caller.client.refusal_of_all(verb)
-        return None if denial is None else self.counted(denial)
-
-    def _too_fast(self, caller: Caller, asked: bool) -> Denial | None:  # noqa: FBT001
+    def too_fast(self, caller: Caller, *, asked: bool) -> Denial | None:
+        """Why he may not ask just now, if he does, which nobody is told of here."""
         return self._allowances.too_fast(caller.client) if asked else None
 
-    def reader(self, said: Sequence[str], sans: tuple[str, ...], resource: str | None) -> Client | Denial:
+    def reader(self, said: Sequence[str], sans: tuple[str, ...], resource: str | None, origin: str) -> Client | Denial:
         """Who says that, if he may read of this resource, or of the daemon as a whole, over HTTP.
 
         Whoever is to be asked there is nobody where there are no clients: a reload that takes them away opens nothing.
         """
-        if self.policy is None:
-            return self.counted(UNKNOWN_CALLER)
-        caller = self._known(said, sans)
+        caller = None if self.policy is None else self._known(said, sans)
         if caller is None:
-            return self.counted(UNKNOWN_CALLER)
-        if resource is None:
-            denial = self.refusal_of_all(caller, Verb.READ)
-        else:
-            denial = self.refusal(caller, Verb.READ, (resource,))
-        return caller.client if denial is None else denial
+            return self.told(UNKNOWN_CALLER, origin=origin)
+        denial = self.too_fast(caller, asked=True)
+        if denial is None and resource is None:
+            denial = caller.client.refusal_of_all(Verb.READ)
+        elif denial is None and resource is not None:
+            denial = caller.client.refusal(Verb.READ, (resource,))
+        return caller.client if denial is None else self.told(denial)
 
     def refusal_of_ask(
         self, caller: Caller, claims: Sequence[Claim], lease: Nanos | None, request_id: str
@@ -179,12 +173,12 @@ class Guard:
         denial = denial or client.refusal(Verb.ACQUIRE, [claim.resource for claim in claims])
         if denial is None and not (request_id and self._driver.knows(client.name, request_id)):
             denial = _too_long(client, lease) or self._allowances.refusal(client, claims)
-        return None if denial is None else self.counted(denial)
+        return None if denial is None else self.told(denial, claims)
 
     def refusal_of_length(self, caller: Caller, length: Nanos | None) -> Denial | None:
         """Why nothing may be lent to him for so long."""
         denial = _too_long(caller.client, length)
-        return None if denial is None else self.counted(denial)
+        return None if denial is None else self.told(denial)
 
     def length(self, caller: Caller, claims: Sequence[Claim], lease: Nanos | None) -> Nanos | None:
         """How long to lend him that: what he said, or if he said nothing no longer than he may have it."""
@@ -206,11 +200,12 @@ class Guard:
             held = self._driver.held(lease)
             if held is None or all(client.covers(grant.resource) for grant in held.grants):
                 return None
-        return LeaseResult(lease, LeaseState.REFUSED, denial=self.counted(ANOTHERS_LEASE))
+        denial = self.told(replace(ANOTHERS_LEASE, client=client.name))
+        return LeaseResult(lease, LeaseState.REFUSED, denial=denial)
 
-    def counted(self, denial: Denial) -> Denial:
+    def told(self, denial: Denial, claims: Sequence[Claim] = (), *, origin: str = "") -> Denial:
         """This is what somebody is told."""
-        self._refused(denial.reason)
+        self._refused(denial, claims, origin)
         return denial
 
 
@@ -224,8 +219,17 @@ def _sans(context: Context) -> tuple[str, ...]:
     return sans_of(shown[0]) if len(shown) == 1 else ()
 
 
+def _origin(peer: str) -> str:
+    """Where that is, as gRPC names it: the machine, since each connection has a port of its own."""
+    if peer.startswith("unix"):
+        return "a unix socket"
+    host = peer.partition(":")[2].rpartition(":")[0]
+    return host.removeprefix("%5B").removesuffix("%5D")
+
+
 def _too_long(client: Client, lease: Nanos | None) -> Denial | None:
     most = client.max_lease
     if lease is None or most is None or lease <= most:
         return None
-    return Denial(Reason.PERMISSION_DENIED, expected=f"be lent anything for longer than {span(most, passed=True)}")
+    told = f"be lent anything for longer than {span(most, passed=True)}"
+    return Denial(Reason.PERMISSION_DENIED, expected=told, client=client.name)

@@ -36,6 +36,9 @@ OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     # The largest legal ask has 64 claims with names and keys, and labels: 40 KiB. Answers have no bound of ours: a
     # long list of resources is the operator's own doing.
     ("grpc.max_receive_message_length", MESSAGE_BYTES),
+    # What a client may send before it is read. By default gRPC guesses what the line would bear, and takes megabytes of
+    # each call from whoever sends faster than he is served. Programs send some kilobytes at a time.
+    ("grpc.http2.bdp_probe", 0),
     # Calls that have arrived and that Python has not yet picked up. By default grpc refuses some at random from 1,000
     # on, as CANCELLED and without details, which a burst of asks reaches in milliseconds; our own lines say line_full.
     ("grpc.server.max_pending_requests", 65_536),

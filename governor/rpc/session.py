@@ -27,6 +27,7 @@ from governor.rpc.guard import Caller, Context, Guard
 from governor.rpc.reading import Reading
 from governor.rpc.room import Room
 from governor.rpc.stream import STOPPING, UNDECODABLE, Stream
+from governor.rpc.turns import Turns
 from governor.session import MAX_WAITING, Session
 from governor.sessions import Sessions
 from governor.v1 import governor_pb2 as pb
@@ -67,6 +68,7 @@ class SessionService:
         self.sessions = Sessions(driver, reconfigured=self._answers.forget)
         self._asks = requests.Asks()
         self._reading = Reading()
+        self._turns = Turns()
         self._streams: set[Stream] = set()
         self.start = secrets.token_hex(8)
         self._draining = False
@@ -102,16 +104,21 @@ class SessionService:
     async def serve(self, _requests: object, context: Context) -> None:
         """One stream; not meant to be called by anybody but a server, or what stands in for one."""
         raw = None if self._stopping else await self._reading.message(context)
-        # Not before his message is there: whoever is refused as he writes it may hear of a fault of gRPC's instead.
-        caller = None if self._guard.policy is None else self._guard.caller_who_may(context, Verb.ACQUIRE)
+        size = 0 if raw is None else len(raw)
         try:
-            refusal: status.Refusal | None
-            if isinstance(caller, Denial):
-                refusal = status.refusal(caller)
-            else:
-                stream = STOPPING if self._stopping else self._open(raw, caller)
-                del raw  # for as long as the stream lasts
-                refusal = stream if isinstance(stream, status.Refusal) else await self._run(stream, context)
+            # On their own: else they go with the first answer or with the end, and an end that comes while the first
+            # answer is on its way would send them twice, and so nothing. Before there is anybody to end it.
+            await context.send_initial_metadata(())
+            if not self._turns.may(size):
+                await self._turns.wait(size)
+            # Not before his message is there: whoever is refused as he writes it may hear of a fault of gRPC's instead.
+            caller = None if self._guard.policy is None else self._guard.caller_who_may(context, Verb.ACQUIRE)
+            try:
+                stream = self._begun(raw, caller)
+            finally:
+                self._turns.done(size)
+            del raw  # for as long as the stream lasts
+            refusal = stream if isinstance(stream, status.Refusal) else await self._run(stream, context)
         except asyncio.CancelledError:
             raise  # the client is gone, or gRPC cuts the stream off: there is nobody to tell
         except aio.BaseError:
@@ -130,7 +137,12 @@ class SessionService:
         finally:
             self._streams.discard(stream)
 
-    def _open(self, raw: bytes | None, caller: Caller | None) -> Stream | status.Refusal:
+    def _begun(self, raw: bytes | None, caller: Caller | Denial | None) -> Stream | status.Refusal:
+        """A stream of this caller, or of anybody where that is None, whose first message has been done."""
+        if isinstance(caller, Denial):
+            return status.refusal(caller)
+        if self._stopping:
+            return STOPPING
         if raw is None:
             return status.refusal(translate.NO_MESSAGE)
         try:
@@ -155,6 +167,7 @@ class SessionService:
             caller,
             alike=request.hello.alike,
             room=self._room,
+            turns=self._turns,
         )
         stream.outbox.say(self._welcome(session, resumed=resumed))
         try:

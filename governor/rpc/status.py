@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
 from grpc import StatusCode
 
+from governor import token
 from governor.core.effects import LeaseResult, LeaseState
 from governor.core.types import MILLISECOND, SECOND, Denial, EndReason, LeaseId, Nanos, Reason
 from governor.wording import count, printable, rounded_up, span
@@ -110,15 +111,17 @@ TABLE: Final[dict[Reason, Row]] = {
         retry=SECOND,
     ),
     Reason.UNAUTHENTICATED: Row(
-        StatusCode.UNAUTHENTICATED, "{where}: it is not known who is asking; send the token of a client with the call"
+        StatusCode.UNAUTHENTICATED,
+        "{where}: it is not known who is asking; send the token of a client with the call; "
+        f"{token.VARIABLE} names the file with it",
     ),
     Reason.PERMISSION_DENIED: Row(
         StatusCode.PERMISSION_DENIED,
-        "{where}: this client may not {expected}; see clients in governor's config",
+        "{where}: {who} may not {expected}; see clients in governor's config",
     ),
     Reason.CLIENT_LIMIT: Row(
         StatusCode.RESOURCE_EXHAUSTED,
-        "{where}: this client may {expected} at most, as clients in governor's config says; try again {when}",
+        "{where}: {who} may {expected} at most, as clients in governor's config says; try again {when}",
     ),
 }
 
@@ -268,6 +271,7 @@ def _words(row: Row, denial: Denial, retry: Nanos | None, lease: LeaseId | None,
     when = "later" if retry is None else f"in {span(retry)}"
     return {
         "where": shown(denial.resource) or DOMAIN,
+        "who": f'client "{shown(denial.client)}"' if denial.client else "this client",
         "field": denial.field or row.field,
         "of": f" for {shown(denial.resource)}" if denial.resource else "",
         "expected": denial.expected + ("" if denial.longest is None else f" of {span(denial.longest)}"),
@@ -316,6 +320,7 @@ def _details(row: Row, denial: Denial, message: str, lease: LeaseId | None) -> I
         "asked": denial.asked,
         "limit": denial.limit,
         "lease": lease,
+        "client": denial.client,
     }
     if denial.ended is not None:
         facts |= {"ended": denial.ended.reason.value, "ended_ago_ms": denial.ended.ago // MILLISECOND}

@@ -28,6 +28,7 @@ from governor.rpc.guard import Caller, Context, Guard
 from governor.rpc.outbox import Outbox
 from governor.rpc.room import Room
 from governor.rpc.traces import NO_TRACE, Trace, traces_of
+from governor.rpc.turns import Turns
 from governor.session import Session
 from governor.tracing import SESSION
 from governor.v1 import governor_pb2 as pb
@@ -65,7 +66,7 @@ _AGAIN: Final = status.refusal(Malformed("hello", "nothing: it is only in the fi
 class Stream:
     """One stream, from its hello on."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that a stream is made of comes together here
         self,
         session: Session,
         asks: requests.Asks,
@@ -76,11 +77,13 @@ class Stream:
         *,
         alike: bool,
         room: Room,
+        turns: Turns,
     ) -> None:
         """``caller``: whose it is, if anybody was asked. ``alike``: its client reads grants that are told together.
 
-        ``room``: for all that lies unread.
+        ``room``: for all that lies unread. ``turns``: of all streams together.
         """
+        self._turns = turns
         self._guard = guard
         self._caller = caller
         self._follower = driver.follower
@@ -151,9 +154,6 @@ class Stream:
         session = self._session
         writer: asyncio.Task[None] | None = None
         try:
-            # On their own: else they go with the first answer or with the end, and an end that comes while the first
-            # answer is on its way would send them twice, and so nothing.
-            await context.send_initial_metadata(())
             writer = asyncio.create_task(self._write(context))
             refusal = await self._listen(context)
             session.leave(self.outbox)
@@ -176,11 +176,15 @@ class Stream:
             self.outbox.drop()
 
     async def _listen(self, context: Context) -> status.Refusal | None:
+        turns = self._turns
         while True:
             # The stubs say bytes, but at the end of a stream it is aio.EOF.
             raw: object = await context.read()
             if not isinstance(raw, bytes):
                 return None
+            size = len(raw)
+            if not turns.may(size):
+                await turns.wait(size)
             try:
                 request = requests.Unopened.FromString(raw)
                 if request.HasField("hello"):
@@ -188,6 +192,8 @@ class Stream:
                 self._handle(request)
             except DecodeError:
                 return UNDECODABLE
+            finally:
+                turns.done(size)
             # The next may be long in coming, and what was read of 250 kB may take 8 MB.
             del raw, request
 
@@ -295,10 +301,11 @@ class Stream:
         return tuple(lease for lease in leases if lease not in foreign) if foreign else leases
 
     def _adopt(self, op: int, lease: LeaseId) -> None:
-        if self._caller is not None and self._guard.foreign(self._caller, (lease,), renew=True):
-            self.outbox.refused(op, ANOTHERS_LEASE, lease=lease)
-        else:
+        foreign = {} if self._caller is None else self._guard.foreign(self._caller, (lease,), renew=True)
+        if (result := foreign.get(lease)) is None:
             self._session.adopt(op, lease)
+        else:
+            self.outbox.refused(op, result.denial or ANOTHERS_LEASE, lease=lease)
 
     # --- parts of a message -------------------------------------------------------------------------------------
 

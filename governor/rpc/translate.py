@@ -191,6 +191,7 @@ def resource(seen: ResourceSnapshot, now: Nanos) -> pb.Resource:
         max_waiters=seen.max_waiters,
         paused=seen.standing is Standing.PAUSED,
         actor=seen.said.actor,
+        actor_client=seen.said.client,
         reason=seen.said.reason,
         removed=seen.removed,
         over_limit=seen.over_limit,
@@ -206,7 +207,8 @@ def resource(seen: ResourceSnapshot, now: Nanos) -> pb.Resource:
         settings, declared = overriding(seen.declared.limit, seen.override.limit)
         made.override.settings.update(settings)
         made.override.declared.update(declared)
-        made.override.actor, made.override.reason = seen.override.said.actor, seen.override.said.reason
+        said = seen.override.said
+        made.override.actor, made.override.reason, made.override.actor_client = said.actor, said.reason, said.client
         fill_duration(made.override.remaining, max(0, seen.override.until - now))
     return made
 

@@ -135,6 +135,7 @@ def event(entry: Entry) -> pb.Event:
         actor=entry.actor,
         missed=entry.missed,
         actor_client=entry.actor_client,
+        times=entry.times,
     )
     if entry.asker is not None:
         made.session, made.pid, made.host = entry.asker

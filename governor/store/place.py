@@ -3,21 +3,45 @@
 It knows what the file system says of a path. It must never know what is in a file.
 """
 
+import errno
+import fcntl
 import os
+import struct
 from pathlib import Path
+from typing import Final
+
+from governor.store.errors import StoreError
 
 # Of a file, as long as it is open somewhere: the device and the inode.
 Which = tuple[int, int]
 
 
+# A byte that no file has, far from those that SQLite locks, and how a lock on it is asked for: it belongs to the open
+# file, so that nothing else that this process does with the file lets go of it.
+_LOCKED: Final = 2**62
+_LOCK: Final = struct.pack("hhqqi0q", fcntl.F_WRLCK, os.SEEK_SET, _LOCKED, 1, 0)
+
+
 class Kept:
-    """A file that is known again until this is closed, also when nobody else has it open: its inode is not free."""
+    """A file that is ours alone until this is closed, and known again: its inode is not free.
+
+    The folder is locked as well, by a file that somebody may take for a left-over. This lock goes with what it is for.
+    """
 
     def __init__(self, path: Path) -> None:
-        """Raises OSError."""
+        """Raises OSError, or StoreError when it is another's."""
         self._path = path
-        # Only of such a descriptor does the end not take away the locks that SQLite has on the file.
-        self._descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLK, _LOCK)
+        except OSError as error:
+            self.close()
+            if error.errno not in {errno.EAGAIN, errno.EACCES}:
+                raise
+            told = (
+                "another daemon uses it, though nobody has locked its folder: stop that one, or give this one another"
+            )
+            raise StoreError(f"{path}: {told}") from None
         found = os.fstat(self._descriptor)
         self._which = (found.st_dev, found.st_ino)
 
@@ -26,7 +50,7 @@ class Kept:
         same(self._path, self._which)
 
     def close(self) -> None:
-        """Safe twice."""
+        """Safe twice. It takes away all locks that SQLite has on the file, so only after that is done with it."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)

@@ -224,14 +224,14 @@ def _ordered(resource: Remembered) -> tuple[str, str, Nanos, str, str]:
 
 
 def _said_text(said: Said) -> str:
-    return "" if said == UNSAID else _dumps({"actor": said.actor, "reason": said.reason})
+    return "" if said == UNSAID else _dumps(said.plain())
 
 
 def _said(text: str) -> Said:
     if not text:
         return UNSAID
     plain = json.loads(text)
-    return Said(_str(plain["actor"]), _str(plain["reason"]))
+    return Said(_str(plain["actor"]), _str(plain["reason"]), _str(plain.get("client", "")))
 
 
 def _graces(text: str) -> tuple[Grace, ...]:

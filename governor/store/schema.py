@@ -82,7 +82,8 @@ MIGRATIONS: Final[list[str]] = [
     ) STRICT;
     """,
     """
-    -- Who has ordered that standing and that override, and why, as he says: JSON with actor and reason; empty: nothing.
+    -- Who has ordered that standing and that override, and why, as he says: JSON with actor and reason, and with
+    -- client if he is known as one; empty: nothing.
     ALTER TABLE resource ADD COLUMN said TEXT NOT NULL DEFAULT '';
     ALTER TABLE resource ADD COLUMN override_said TEXT NOT NULL DEFAULT '';
     """,

@@ -22,6 +22,9 @@ _HEADERS: Final = ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEAD
 # What gRPC takes; of any other it says all of them with each export. It knows of its own kind that ends with -bin.
 _HEADER: Final = re.compile(r"[0-9a-z_.\-]+")
 _VALUE: Final = re.compile(r"[\x20-\x7e]*")
+# gRPC itself sends at once anew what was not looked at, each time that it has connected. A collector that takes a
+# connection and hangs up would have it copy a batch again and again, into hundreds of MB. The exporter waits between.
+_OPTIONS: Final = (("grpc.enable_retries", 0),)
 _PARSER: Final = "opentelemetry.util.re"
 
 
@@ -30,7 +33,12 @@ def exporter(asked: Tracing, environ: Mapping[str, str]) -> SpanExporter:
     if not asked.endpoint:
         _look_at_endpoints(environ)
     timeout = None if asked.timeout is None else asked.timeout / SECOND
-    return OTLPSpanExporter(endpoint=asked.endpoint or None, timeout=timeout, headers=_headers(environ))
+    return OTLPSpanExporter(
+        endpoint=asked.endpoint or None,
+        timeout=timeout,
+        headers=_headers(environ),
+        channel_options=_OPTIONS,  # type: ignore[arg-type] # numbers are as good as texts
+    )
 
 
 def _look_at_endpoints(environ: Mapping[str, str]) -> None:

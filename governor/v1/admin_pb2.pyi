@@ -285,6 +285,7 @@ class MemberState(_message.Message):
     BY_OPERATOR_FIELD_NUMBER: _builtins.int
     ACTOR_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    ACTOR_CLIENT_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     state: Global___MemberState.State.ValueType
     generation: _builtins.int
@@ -299,6 +300,8 @@ class MemberState(_message.Message):
     actor: _builtins.str
     """Who, as he says, and why, in his own words."""
     reason: _builtins.str
+    actor_client: _builtins.str
+    """As which client of the config he is known. Empty: nobody was asked."""
     @_builtins.property
     def attributes(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     @_builtins.property
@@ -322,10 +325,11 @@ class MemberState(_message.Message):
         by_operator: _builtins.bool = ...,
         actor: _builtins.str = ...,
         reason: _builtins.str = ...,
+        actor_client: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["quarantined_for", b"quarantined_for"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "attributes", b"attributes", "by_operator", b"by_operator", "failures", b"failures", "generation", b"generation", "id", b"id", "lendings", b"lendings", "lent", b"lent", "max_leases", b"max_leases", "quarantined_for", b"quarantined_for", "reason", b"reason", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "actor_client", b"actor_client", "attributes", b"attributes", "by_operator", b"by_operator", "failures", b"failures", "generation", b"generation", "id", b"id", "lendings", b"lendings", "lent", b"lent", "max_leases", b"max_leases", "quarantined_for", b"quarantined_for", "reason", b"reason", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1425,6 +1429,7 @@ class Event(_message.Message):
     PID_FIELD_NUMBER: _builtins.int
     HOST_FIELD_NUMBER: _builtins.int
     ACTOR_CLIENT_FIELD_NUMBER: _builtins.int
+    TIMES_FIELD_NUMBER: _builtins.int
     what: _builtins.str
     """queued, granted, refused, given_up; released, expired, revoked,
     disconnected, orphaned, renewed, refunded; reloaded, reload_refused, paused,
@@ -1440,7 +1445,7 @@ class Event(_message.Message):
     in his own words.
     """
     detail: _builtins.str
-    """The rest in words, of operators' actions."""
+    """The rest in words: of what operators did, and of what a client may not do."""
     actor: _builtins.str
     """Who says he did it; also of each lease that he revoked."""
     missed: _builtins.int
@@ -1452,6 +1457,11 @@ class Event(_message.Message):
     actor_client: _builtins.str
     """As which client of the config the actor is known, by his token or
     certificate; what he says of himself is `actor`. Empty: nobody was asked.
+    """
+    times: _builtins.int
+    """Of what a client of the config, or somebody whom nobody knows, may not do
+    (reason permission_denied, client_limit or unauthenticated): how many refusals
+    alike are told of in this one. 0: one.
     """
     @_builtins.property
     def at(self) -> _timestamp_pb2.Timestamp: ...
@@ -1489,10 +1499,11 @@ class Event(_message.Message):
         pid: _builtins.int = ...,
         host: _builtins.str = ...,
         actor_client: _builtins.str = ...,
+        times: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "held", b"held", "remaining", b"remaining", "waited", b"waited"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "actor_client", b"actor_client", "at", b"at", "claims", b"claims", "client", b"client", "detail", b"detail", "held", b"held", "host", b"host", "lease_id", b"lease_id", "missed", b"missed", "pid", b"pid", "reason", b"reason", "remaining", b"remaining", "resources", b"resources", "session", b"session", "waited", b"waited", "what", b"what"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "actor_client", b"actor_client", "at", b"at", "claims", b"claims", "client", b"client", "detail", b"detail", "held", b"held", "host", b"host", "lease_id", b"lease_id", "missed", b"missed", "pid", b"pid", "reason", b"reason", "remaining", b"remaining", "resources", b"resources", "session", b"session", "times", b"times", "waited", b"waited", "what", b"what"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

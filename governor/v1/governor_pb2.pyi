@@ -628,6 +628,7 @@ class Resource(_message.Message):
     OVERRIDE_FIELD_NUMBER: _builtins.int
     ACTOR_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    ACTOR_CLIENT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     kind: _builtins.str
     """semaphore, pool or rate_limit."""
@@ -651,6 +652,8 @@ class Resource(_message.Message):
     actor: _builtins.str
     """Who has paused it or drains it, as he says, and why, in his own words."""
     reason: _builtins.str
+    actor_client: _builtins.str
+    """As which client of the config he is known. Empty: nobody was asked."""
     @_builtins.property
     def oldest_wait(self) -> _duration_pb2.Duration:
         """How long the first in line has waited. Absent: the line is empty."""
@@ -689,10 +692,11 @@ class Resource(_message.Message):
         override: Global___Override | None = ...,
         actor: _builtins.str = ...,
         reason: _builtins.str = ...,
+        actor_client: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_available", b"_available", "_capacity", b"_capacity", "available", b"available", "capacity", b"capacity", "lease", b"lease", "max_wait", b"max_wait", "members", b"members", "oldest_wait", b"oldest_wait", "override", b"override"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_available", b"_available", "_capacity", b"_capacity", "actor", b"actor", "available", b"available", "capacity", b"capacity", "draining", b"draining", "in_use", b"in_use", "kind", b"kind", "lease", b"lease", "leases", b"leases", "max_wait", b"max_wait", "max_waiters", b"max_waiters", "members", b"members", "name", b"name", "oldest_wait", b"oldest_wait", "over_limit", b"over_limit", "override", b"override", "paused", b"paused", "reason", b"reason", "removed", b"removed", "waiters", b"waiters"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_available", b"_available", "_capacity", b"_capacity", "actor", b"actor", "actor_client", b"actor_client", "available", b"available", "capacity", b"capacity", "draining", b"draining", "in_use", b"in_use", "kind", b"kind", "lease", b"lease", "leases", b"leases", "max_wait", b"max_wait", "max_waiters", b"max_waiters", "members", b"members", "name", b"name", "oldest_wait", b"oldest_wait", "over_limit", b"over_limit", "override", b"override", "paused", b"paused", "reason", b"reason", "removed", b"removed", "waiters", b"waiters"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__available: _TypeAlias = _typing.Literal["available"]  # noqa: Y015
     _WhichOneofArgType__available: _TypeAlias = _typing.Literal["_available", b"_available"]  # noqa: Y015
@@ -756,9 +760,12 @@ class Override(_message.Message):
     REMAINING_FIELD_NUMBER: _builtins.int
     ACTOR_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    ACTOR_CLIENT_FIELD_NUMBER: _builtins.int
     actor: _builtins.str
     """Who has set it, as he says, and why, in his own words."""
     reason: _builtins.str
+    actor_client: _builtins.str
+    """As which client of the config he is known. Empty: nobody was asked."""
     @_builtins.property
     def settings(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """What it sets, as the YAML would say it."""
@@ -779,10 +786,11 @@ class Override(_message.Message):
         remaining: _duration_pb2.Duration | None = ...,
         actor: _builtins.str = ...,
         reason: _builtins.str = ...,
+        actor_client: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["remaining", b"remaining"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "declared", b"declared", "reason", b"reason", "remaining", b"remaining", "settings", b"settings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "actor_client", b"actor_client", "declared", b"declared", "reason", b"reason", "remaining", b"remaining", "settings", b"settings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

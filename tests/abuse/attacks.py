@@ -11,11 +11,15 @@ import random
 import struct
 import sys
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+import grpc
+
 from governor.v1 import governor_pb2 as pb
+from governor.v1.governor_pb2_grpc import GovernorStub
 from tests.abuse.frames import (
     CONTINUATION,
     DATA,
@@ -251,6 +255,32 @@ def unread_session(address: str, _http: str, until: Until) -> Counts:
     return {"messages": sent, "sessions": begun}
 
 
+def large_messages(address: str, _http: str, until: Until) -> Counts:
+    """Sessions that say as much at a time as they may, of what takes long to do, as fast as it is taken."""
+    sent = Counter[str]()
+    lots = {
+        "cancels": pb.SessionRequest(cancels=range(10**6, 10**6 + 60_000)),
+        "places": pb.SessionRequest(places=range(10**6, 10**6 + 60_000)),
+        "malformed": pb.SessionRequest(acquires=[pb.SessionAcquire(op=op) for op in range(1, 40_000)]),
+    }
+
+    def say(number: int) -> Iterator[pb.SessionRequest]:
+        yield pb.SessionRequest(hello=pb.Hello(client="hostile", instance=f"{number:016}", pid=1, host="h"))
+        kind = list(lots)[number % len(lots)]
+        while until:
+            sent[kind] += 1
+            yield lots[kind]
+
+    with grpc.insecure_channel(address, (("grpc.use_local_subchannel_pool", 1),)) as channel:
+        stub = GovernorStub(channel)
+        sessions = [stub.Session(say(number)) for number in range(30)]
+        while until:
+            time.sleep(0.01)
+        for session in sessions:
+            session.cancel()
+    return dict(sent)
+
+
 def waiting_asks(address: str, _http: str, until: Until) -> Counts:
     """Asks that stand in line, as many as one connection may have, and then calls that only have begun."""
     wait = pb.AcquireRequest(claims=[pb.Claim(resource="taken", permits=1)])
@@ -440,6 +470,7 @@ ATTACKS: Final[dict[str, Callable[[str, str, Until], Counts]]] = {
         zero_window_lists,
         unread_lists,
         unread_session,
+        large_messages,
         waiting_asks,
         half_messages,
         half_open,

@@ -190,6 +190,33 @@ class TestWhatIsWritten:
         await rig.audit.close()
         assert rig.whats() == whats
 
+    @pytest.mark.parametrize("events", list(AuditEvents))
+    async def test_what_a_client_may_not_do(self, make: Make, events: AuditEvents) -> None:
+        """As leases are: how much of it there is clients say, so it makes no room among what operators do."""
+        rig = make(events=events)
+        for reason in (Reason.PERMISSION_DENIED, Reason.CLIENT_LIMIT, Reason.UNAUTHENTICATED):
+            rig.chronicle.refused('or"ders\n', ("d\x1bb",), reason, "may not", (Claim("d\x1bb", 1),), 7)
+        await rig.audit.close()
+        lines = rig.lines()
+        if events is AuditEvents.OPERATORS:
+            assert lines == []
+            return
+        assert [line.pop("reason") for line in lines] == ["permission_denied", "client_limit", "unauthenticated"]
+        assert {str(line) for line in lines} == {
+            str(
+                {
+                    "time": "2023-11-14T22:13:20.000000Z",
+                    "what": "refused",
+                    "client": 'or"ders\n',
+                    "resources": ["d\x1bb"],
+                    "claims": [{"resource": "d\x1bb", "permits": 1}],
+                    "detail": "may not",
+                    "times": 7,
+                }
+            )
+        }
+        assert all(line.isprintable() for line in rig.asked.file.read_text().splitlines())
+
     async def test_operators_alone_cost_no_step_of_the_engine_anything(self, make: Make) -> None:
         """Nobody looks at what it does then."""
         assert make(events=AuditEvents.OPERATORS).driver.observers == []

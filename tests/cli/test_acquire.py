@@ -146,7 +146,7 @@ def test_a_wait_of_nothing_is_sent_as_such(run: Run, fake: Fake) -> None:
         (
             Refusal(grpc.StatusCode.UNAUTHENTICATED, "who are you", "UNAUTHENTICATED"),
             4,
-            "governor: who are you; GOVERNOR_TOKEN_FILE names the file with it\n",
+            "governor: who are you\n",
         ),
         (
             Refusal(grpc.StatusCode.PERMISSION_DENIED, "you may not"),

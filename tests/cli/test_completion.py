@@ -20,6 +20,15 @@ from tests.programs import needed
 
 Complete = Callable[[str], list[str]]
 
+# The command, which would rather not keep anybody waiting who types; here nobody does.
+PATIENT = f"""
+import sys
+from governor.cli import complete
+from governor.cli.main import main
+complete.SECONDS = {BOUND}
+sys.exit(main())
+"""
+
 
 @pytest.fixture
 def stocked(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> Fake:
@@ -45,7 +54,7 @@ def path(tmp_path: Path) -> str:
     """Where shells find a command `governor`."""
     command = tmp_path / "bin" / "governor"
     command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m governor.cli "$@"\n')
+    command.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -c "{PATIENT}" "$@"\n')
     command.chmod(0o755)
     return f"{command.parent}:{os.environ['PATH']}"
 

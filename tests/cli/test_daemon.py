@@ -40,7 +40,7 @@ def test_the_whole_ask_is_granted_at_once(run: Run, daemon: Daemon) -> None:
     assert run("release", lease, "--outcome", "ok").exit == 0
 
 
-def test_a_rate_limit_is_spent(run: Run, daemon: Daemon) -> None:
+def test_a_rate_limit_is_spent(run: Run, own: Daemon) -> None:
     """There is nothing to give back, and no more until time brings it."""
     first = run("acquire", "payments-api=5")
     second = run("acquire", "payments-api", "--wait", "0")

@@ -65,6 +65,7 @@ def test_members_are_told_as_they_are_now(
         "quarantined_for_seconds": 90.0,
         "by_operator": False,
         "actor": None,
+        "actor_client": None,
         "reason": None,
     }
     assert record["members"][0]["quarantined_for_seconds"] is None

@@ -42,6 +42,7 @@ def test_another_limit_is_set_for_a_while(run: Run, overridden: Fake) -> None:
         "declared": {"permits": 8},
         "remaining_seconds": 600.0,
         "actor": None,
+        "actor_client": None,
         "reason": None,
     }
     assert (record["resource"]["name"], record["changed"]) == ("thumbnails", True)

@@ -241,3 +241,14 @@ def test_without_the_extra_it_says_how_to_get_it(package: str, arguments: list[s
         "pip install 'governord[daemon]', or '.[daemon]' in a checkout\n"
     )
     assert (done.returncode, done.stdout, done.stderr) == (2, "", line)
+
+
+@pytest.mark.parametrize("closed", ["", ">&-", "2>&-", ">&- 2>&-"])
+@pytest.mark.parametrize("end", ["leave(7)", "sys.exit(die_of(signal.SIGTERM))"])
+def test_a_process_without_its_outputs_ends_as_any_other(end: str, closed: str) -> None:
+    """As a daemon does whose standard error was closed by whoever started it."""
+    program = f"import signal, sys; from governor.cli.dying import die_of, leave; {end}"
+    shell = ["sh", "-c", f'exec "$0" -c "$1" {closed}', sys.executable, program]
+    code = subprocess.run(shell, check=False, cwd=ROOT, timeout=BOUND).returncode
+
+    assert code == (7 if end.startswith("leave") else -signal.SIGTERM)

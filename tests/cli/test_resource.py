@@ -116,7 +116,7 @@ def test_who_has_ordered_what_and_why_stands_beside_it(run: Run, fake: Fake) -> 
     fake.desk.answers[pb.GetResourceRequest] = pb.GetResourceResponse(
         resource=listed,
         members=[
-            pb.MemberState(id="a", state=out, by_operator=True, actor="ann", reason="it\nlags"),
+            pb.MemberState(id="a", state=out, by_operator=True, actor="ann", actor_client="ops", reason="it\nlags"),
             pb.MemberState(id="b", state=out, by_operator=True, quarantined_for=length(9)),
         ],
     )
@@ -125,9 +125,12 @@ def test_who_has_ordered_what_and_why_stands_beside_it(run: Run, fake: Fake) -> 
 
     assert told[0] == "db: pool, paused (by joe: move), size=2 for 1m01s (a \\x1b[31msale)"
     assert "  override: size 2 (the config says nothing), for 1m01s yet (a \\x1b[31msale)" in told
-    assert "quarantined by ann, until restored: it\\nlags " in told[-2]
+    assert "quarantined by ann, client ops, until restored: it\\nlags " in told[-2]
     assert "quarantined by an operator, 9s yet " in told[-1]
-    assert [(member["actor"], member["reason"]) for member in members] == [("ann", "it\nlags"), (None, None)]
+    assert [(member["actor"], member["actor_client"], member["reason"]) for member in members] == [
+        ("ann", "ops", "it\nlags"),
+        (None, None, None),
+    ]
 
 
 def test_settings_are_for_programs_as_a_config_has_them(run: Run, fake: Fake) -> None:

@@ -35,7 +35,7 @@ def test_serve_says_where_what_and_how_many(shared: Daemon) -> None:
 def test_a_daemon_that_hangs_is_noticed_in_the_line(run: Run, own: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
     """Long before the wait is over: pings tell a long line from a dead daemon."""
     quick = {"grpc.keepalive_time_ms", "grpc.keepalive_timeout_ms", "grpc.http2.ping_timeout_ms"}
-    options = tuple((name, 200 if name in quick else value) for name, value in connection.OPTIONS)
+    options = tuple((name, 1000 if name in quick else value) for name, value in connection.OPTIONS)
     monkeypatch.setattr(connection, "OPTIONS", options)
     lease_of(run, "thumbnails=2")
     with once_in_line(own, "thumbnails", signal.SIGSTOP):

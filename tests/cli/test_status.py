@@ -105,6 +105,7 @@ def test_json_has_a_documented_shape(run: Run, busy: Fake) -> None:
         "removed": False,
         "over_limit": 0,
         "actor": None,
+        "actor_client": None,
         "reason": None,
         "override": None,
         "members": None,
@@ -237,6 +238,7 @@ def test_a_note_says_what_operators_did(run: Run, fake: Fake) -> None:
         "declared": {"permits": 8},
         "remaining_seconds": 599.0,
         "actor": None,
+        "actor_client": None,
         "reason": None,
     }
 
@@ -246,10 +248,10 @@ def test_a_note_says_who_has_ordered_it_and_why(run: Run, fake: Fake) -> None:
     both = resource("both", "semaphore", capacity=8, paused=True)
     both.actor, both.reason = "joe@web-1", "the provider\nis down"
     other = resource("other", "semaphore", capacity=12, draining=True)
-    other.actor = "joe@web-1"
+    other.actor, other.actor_client = "joe@web-1", "ops"
     other.override.settings["permits"] = "12"
     other.override.remaining.FromSeconds(599)
-    other.override.reason = "a sale"
+    other.override.reason, other.override.actor_client = "a sale", "ops"
     fake.script.resources = [both, other]
     table = run("status", "--address", fake.address).out.splitlines()
     records = json.loads(run("status", "-o", "json", "--address", fake.address).out)["resources"]
@@ -257,13 +259,14 @@ def test_a_note_says_who_has_ordered_it_and_why(run: Run, fake: Fake) -> None:
     start = table[0].index("NOTE")
     assert [line[start:] for line in table[1:]] == [
         "paused (by joe@web-1: the provider\\nis down)",
-        "draining (by joe@web-1), permits=12 for 9m59s (a sale)",
+        "draining (by joe@web-1, client ops), permits=12 for 9m59s (by client ops: a sale)",
     ]
-    assert [(each["actor"], each["reason"]) for each in records] == [
-        ("joe@web-1", "the provider\nis down"),
-        ("joe@web-1", None),
+    fields = ("actor", "actor_client", "reason")
+    assert [tuple(each[name] for name in fields) for each in (*records, records[1]["override"])] == [
+        ("joe@web-1", None, "the provider\nis down"),
+        ("joe@web-1", "ops", None),
+        (None, "ops", "a sale"),
     ]
-    assert (records[1]["override"]["actor"], records[1]["override"]["reason"]) == (None, "a sale")
 
 
 def test_the_config_in_force_is_named_below(run: Run, busy: Fake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,6 +48,14 @@ def eventful(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> Fake:
                     remaining=length(30),
                 ),
                 event("refused", client="web", claims=claims, reason="line_full"),
+                event(
+                    "refused",
+                    client="web",
+                    resources=["mail"],
+                    reason="permission_denied",
+                    detail="may not acquire it",
+                    times=999,
+                ),
                 event("revoked", client="web", lease_id=17, claims=claims, held=length(61), actor="root@db7"),
                 event("paused", resources=["orders-db"], actor="\x1b[31mred", reason="db_1 is\nslow"),
                 event("reloaded", resources=["a", "b"], detail="changed a, b"),
@@ -65,6 +73,7 @@ def test_each_event_is_a_line(run: Run, eventful: Fake) -> None:
     assert done.out.splitlines() == [
         "21:15:00.250  granted        orders-db=2  web  lease 17  after waiting 1.2s  ends in 30s",
         "21:15:00.250  refused        orders-db=2  web  line full",
+        "21:15:00.250  refused        mail  web  permission denied  may not acquire it  999 times",
         "21:15:00.250  revoked        orders-db=2  web  lease 17  held for 1m01s  by root@db7",
         "21:15:00.250  paused         orders-db  by \\x1b[31mred  reason: db_1 is\\nslow",
         "21:15:00.250  reloaded       a, b  changed a, b",
@@ -96,6 +105,7 @@ def test_json_is_an_object_on_each_line(run: Run, eventful: Fake) -> None:
         "detail": None,
         "actor": None,
         "actor_client": None,
+        "times": None,
         "missed": None,
     }
     assert records[-1]["missed"] == 12
@@ -121,11 +131,11 @@ def test_follow_goes_on_with_the_next_daemon(fake: Fake, eventful: Fake) -> None
     """And says on stderr when it is away and when it is back; the stream itself stays one of events."""
     with running("watch", "--follow", "-o", "json", "--address", eventful.address) as process:
         assert process.stdout is not None
-        seen = [json.loads(process.stdout.readline())["what"] for _ in range(10)]
+        seen = [json.loads(process.stdout.readline())["what"] for _ in range(11)]
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=BOUND)
 
-    assert seen[7:9] == ["watching", "granted"]
+    assert seen[8:10] == ["watching", "granted"]
     assert process.returncode == -signal.SIGINT
     lines = err.splitlines()
     assert lines[:2] == [

@@ -34,6 +34,8 @@ semaphores:
   gone: {permits: 1, on_disconnect: release}
 """
 
+# A daemon that does not answer is away after a second.
+BLAMES: Final = True
 ONE: Final = "semaphores: {one: {permits: 1}}\n"
 # Less than the five seconds after which a daemon that says nothing is given up on, whatever the wait.
 SOON: Final = 4.5

@@ -16,6 +16,8 @@ from governor.client.conversation import Conversation
 from governor.client.link import Link, Work
 from governor.testing import Daemon
 
+# A daemon that does not answer is away after a second.
+BLAMES = True
 # Nobody listens there.
 UNUSED = "127.0.0.1:1"
 

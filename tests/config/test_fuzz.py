@@ -196,11 +196,14 @@ def test_any_values_in_any_places_are_answered(put: dict[tuple[str | int, ...], 
 
 @pytest.mark.parametrize("place", SCALARS, ids=lambda place: ".".join(map(str, place)))
 def test_one_mistake_is_one_problem(place: tuple[str | int, ...]) -> None:
-    """One bad value is answered once, whatever it is and wherever it stands."""
+    """One bad value is answered once, whatever it is and wherever it stands; one that is none the schema takes."""
     for value in NASTY:
-        outcome = read(written(FULL, {place: value}).encode())
+        text = written(FULL, {place: value})
+        outcome = read(text.encode())
         if isinstance(outcome, ConfigError):
             assert len(outcome.problems) == 1, f"{value}\n{outcome}"
+        else:
+            SCHEMA.validate(as_an_editor_sees(text))
 
 
 @given(st.lists(st.sampled_from(SCALARS), min_size=1, max_size=12, unique=True))

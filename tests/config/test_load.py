@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import stat
 import sys
 from pathlib import Path
 
@@ -561,6 +562,21 @@ def test_a_file_that_cannot_be_read_is_one_problem(name: str, message: str, tmp_
     (problem,) = caught.value.problems
     assert (problem.line, problem.path) == (None, "")
     assert problem.message.endswith(message)
+
+
+def test_a_file_that_only_says_that_it_is_regular_keeps_nobody_waiting(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As /proc/kmsg, which has nothing to say for now."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    monkeypatch.setattr(stat, "S_ISREG", lambda _mode: True)
+    writer = os.open(path, os.O_RDWR)
+    try:
+        with pytest.raises(ConfigError, match="it is not a regular file"):
+            load(path, {})
+    finally:
+        os.close(writer)
 
 
 def test_a_file_that_may_not_be_read_is_told_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -446,7 +446,7 @@ def test_orders_to_what_there_is_not_say_so() -> None:
 
 # --- who says so, and why -----------------------------------------------------------------------------------
 
-JOE, ANN = Said("joe", "the provider is down"), Said("ann", "a sale")
+JOE, ANN = Said("joe", "the provider is down", "ops"), Said("ann", "a sale")
 
 
 def test_what_is_said_stands_beside_what_is_ordered_over_a_restart() -> None:

@@ -77,7 +77,7 @@ def starting(folder: Path) -> Iterator[Start]:
     finally:
         for daemon in daemons:
             daemon.kill()
-    assert codes == [0] * len(codes)
+    assert codes == [0] * len(codes), "".join(daemon.log for daemon in daemons)
     blemishes = "".join(daemon.blemishes for daemon in daemons)
     assert not blemishes, f"a daemon that works does not say:\n{blemishes}"
 

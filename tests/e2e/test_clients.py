@@ -8,7 +8,7 @@ import pytest
 from governor import Client, NotGranted, Unavailable
 from governor.token import digest, new
 from tests.cli.conftest import Ended
-from tests.cli.process import ended
+from tests.cli.process import ended, running
 from tests.e2e.conftest import Start
 from tests.e2e.process import Daemon, until
 from tests.e2e.test_reload import edit
@@ -17,6 +17,9 @@ RESOURCES = "semaphores: {orders: {permits: 2}, mail: {permits: 1}}\n"
 
 # What is granted just before a session is cut off comes back with it.
 AT_ONCE = "defaults: {on_disconnect: release}\n" + RESOURCES
+
+
+RIGHTS = {"orders": "orders", "mail": "mail", "boss": "'*'"}
 
 
 def clients(**tokens: str) -> str:
@@ -117,7 +120,7 @@ def test_who_may_not_is_told_so_by_each_command_alike(
     assert unknown.err.startswith(
         f"governor: the daemon knows no client by the token in {stranger} (GOVERNOR_TOKEN_FILE)"
     )
-    assert "this client may not acquire" in reader.err
+    assert 'client "mail" may not acquire' in reader.err
 
 
 def test_clients_are_declared_and_withdrawn_without_a_restart(start: Start, tokens: dict[str, Path]) -> None:
@@ -136,6 +139,50 @@ def test_clients_are_declared_and_withdrawn_without_a_restart(start: Start, toke
     edit(daemon, AT_ONCE)
     daemon.said(r"set clients \(orders -> everybody\)")
     assert command(daemon, None, "status").exit == 0
+
+
+def test_who_was_refused_what_and_why_is_told(
+    start: Start, tokens: dict[str, Path], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the log, on the audit trail and by `governor watch`; a loop of it in few entries, which add up."""
+    keys = "".join(
+        f"  {name}: {{tokens: [{digest(said(path))}], verbs: [{_verbs(name)}], resources: [{RIGHTS[name]}]}}\n"
+        for name, path in tokens.items()
+    )
+    daemon = start(f"audit: audit.jsonl\n{RESOURCES}clients:\n{keys}")
+    monkeypatch.setenv("GOVERNOR_TOKEN_FILE", str(tokens["boss"]))
+    with running("watch", "--what", "refused", "-o", "json", "--address", daemon.address) as watch:
+        assert watch.stdout is not None
+        assert json.loads(watch.stdout.readline())["what"] == "watching"
+        with Client(daemon.address, name="boss", token_file=tokens["mail"]) as gov:
+            for _ in range(100):
+                with pytest.raises(NotGranted, match='client "mail" may not acquire it') as caught:
+                    gov.acquire("orders", wait=0)
+                assert (caught.value.reason, caught.value.resource) == ("permission_denied", "orders")
+        assert command(daemon, tokens["mail"], "pause", "mail").exit == 4
+        assert "GOVERNOR_TOKEN_FILE names the file" in command(daemon, None, "acquire", "mail").err
+        daemon.said(r'refused: client "mail" may not acquire it: orders$')
+        daemon.said(r'refused: client "mail" may not step in \(PauseResource\): mail$')
+        daemon.said(r"refused: a caller whom nobody knows from a unix socket")
+        counted = sum(
+            daemon.metric("governor_callers_refused_total", reason=reason)
+            for reason in ("permission_denied", "unauthenticated", "client_limit")
+        )
+        daemon.end()
+        watched = [json.loads(line) for line in watch.stdout]
+
+    audited = [json.loads(line) for line in (folder / "audit.jsonl").read_text(encoding="utf-8").splitlines()]
+    on_trail = [line for line in audited if line["what"] == "refused"]
+    seen = [line for line in watched if line["what"] == "refused"]
+    for lines in (on_trail, seen):
+        assert sum(line.get("times") or 1 for line in lines) == counted >= 102
+        assert len(lines) < counted
+        assert {(line.get("client") or "", *line.get("resources", ()), line["reason"]) for line in lines} == {
+            ("mail", "orders", "permission_denied"),
+            ("mail", "mail", "permission_denied"),
+            ("", "unauthenticated"),
+        }
+    assert not any(said(path) in f"{audited}{watched}{daemon.log}" for path in tokens.values())
 
 
 def test_a_client_at_its_cap_is_told_so(start: Start, tokens: dict[str, Path]) -> None:

@@ -29,8 +29,7 @@ def test_a_service_manager_is_told_of_each_turn(start: Start, folder: Path) -> N
         assert [heard(), heard()] == ["RELOADING=1", "READY=1"]
 
         daemon.expect("reload refused")
-        daemon.config.write_text("semaphores: 7\n")
-        daemon.signal(SIGHUP)
+        daemon.reload("semaphores: 7\n")
         assert [heard(), heard()] == ["RELOADING=1", "READY=1"]
 
         while not signs:

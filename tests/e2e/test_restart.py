@@ -8,7 +8,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from signal import SIGCONT, SIGHUP, SIGSTOP, SIGTERM
+from signal import SIGCONT, SIGSTOP, SIGTERM
 
 import grpc
 import pytest
@@ -327,8 +327,7 @@ class TestAFullDisk:
         self.fill(daemon)
         until(lambda: refused_for(me, "many") == "STATE_UNWRITABLE", "it notices")
         text = daemon.config.read_text(encoding="utf-8")
-        daemon.config.write_text(text + "on_store_error: continue\n", encoding="utf-8")
-        daemon.signal(SIGHUP)
+        daemon.reload(text + "on_store_error: continue\n")
         daemon.said("on_store_error takes effect")
 
         assert refused_for(me, "many") == "STATE_UNWRITABLE"

@@ -91,6 +91,15 @@ class TestASecondDaemon:
 
         assert f"state folder {daemon.state} is in use by process {daemon.pid}" in line
 
+    def test_wants_its_state_without_its_lock(self, daemon: Daemon, folder: Path) -> None:
+        """Somebody has removed the file that locks the folder, as a left-over."""
+        lock = daemon.state / "governor.lock"
+        kept = lock.rename(folder / "kept")
+        line = refused(config(folder), daemon.state)
+        kept.replace(lock)
+
+        assert f"{daemon.state}/state.db: another daemon uses it" in line
+
     def test_wants_everything(self, daemon: Daemon, folder: Path) -> None:
         """Started twice by mistake: one line, not four."""
         assert f"process {daemon.pid}" in refused(daemon.config, daemon.state)

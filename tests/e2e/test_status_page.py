@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import socket
 import time
 import urllib.request
@@ -78,16 +77,14 @@ def test_a_refused_config_is_told_until_a_good_one_comes(start: Start) -> None:
     daemon.expect("reload refused")
     with closing(events(daemon)) as stream:
         assert next(stream)[1]["config"]["problems"] == []
-        daemon.config.write_text(good.replace("permits: 2", "permits: lots"))
-        daemon.signal(signal.SIGHUP)
+        daemon.reload(good.replace("permits: 2", "permits: lots"))
         problems = next(data["config"]["problems"] for name, data in stream if name == "head")
         assert len(problems) == 1
         assert "governor.yaml:6: expected a whole number" in problems[0]
         assert "lots" not in problems[0]  # what was written by mistake may be a password
     with closing(events(daemon)) as stream:
         assert next(stream)[1]["config"]["problems"] == problems
-        daemon.config.write_text(good)
-        daemon.signal(signal.SIGHUP)
+        daemon.reload(good)
         assert next(data["config"]["problems"] for name, data in stream if name == "head") == []
 
 

@@ -1,6 +1,7 @@
 """The end: nobody new, nobody waits, whoever holds something may give it back."""
 
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -142,6 +143,36 @@ def test_a_signal_in_the_middle_of_the_start_is_obeyed(folder: Path) -> None:
 
     assert early.exit_code() == 0
     assert early.blemishes == ""
+
+
+# A daemon that reads its config anew for ever, by code of Rust that calls code of Python.
+_READS = """
+import sys
+from pathlib import Path
+from typing import Annotated
+from pydantic import AfterValidator, TypeAdapter
+import governor.reload
+from governor.cli.main import main
+
+def read(path, environ):
+    many = TypeAdapter(list[Annotated[int, AfterValidator(lambda number: number)]])
+    path.with_name("reading").touch()
+    while True:
+        many.validate_python([1] * 1000)
+
+governor.reload._read = read
+sys.exit(main())
+"""
+
+
+def test_what_a_thread_is_at_does_not_spoil_the_end(start: Start, folder: Path) -> None:
+    """It need not be waited for, and is not ended in the midst of code that cannot be: that would be an abort."""
+    daemon = start(YAML, command=(sys.executable, "-c", _READS, "serve"))
+    daemon.signal(signal.SIGHUP)
+    until((folder / "reading").exists, "the config is read")
+
+    assert daemon.end() == 0
+    assert daemon.log.rstrip().endswith("stopped")
 
 
 def test_a_flood_of_signals_to_the_very_end_does_not_spoil_it(folder: Path) -> None:

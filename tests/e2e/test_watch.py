@@ -32,10 +32,13 @@ class Watcher:
         self._events: list[pb.Event] = []
 
     def next(self) -> pb.Event:
-        """The next event."""
-        while not self._events:
-            self._events += next(self._call).events
-        return self._events.pop(0)
+        """The next event, but that a busy machine may have kept the daemon from running at any time."""
+        while True:
+            while not self._events:
+                self._events += next(self._call).events
+            event = self._events.pop(0)
+            if event.what != "frozen":
+                return event
 
     def whats(self, number: int) -> list[str]:
         """What the next ones are."""
@@ -92,8 +95,7 @@ def test_what_is_watched_is_removed(start: Start, watch: Watch) -> None:
     watcher = watch(daemon, resources=["db"], what=["granted"])
     watcher.next()
     text = daemon.config.read_text(encoding="utf-8")
-    daemon.config.write_text(text.replace("  db: {permits: 1}\n", ""), encoding="utf-8")
-    daemon.signal(signal.SIGHUP)
+    daemon.reload(text.replace("  db: {permits: 1}\n", ""))
     event = watcher.next()
     assert (event.what, list(event.resources)) == ("reloaded", ["db"])
     assert "removed db" in event.detail
@@ -148,7 +150,8 @@ def test_who_does_not_read_misses_some(start: Start, connect: Connect, watch: Wa
     while told + missed < 2 * pairs:
         event = watcher.next()
         told, missed = told + (event.what != "missed"), missed + event.missed
-    assert told + missed == 2 * pairs
+    # One that he missed may be that the daemon did not run.
+    assert 0 <= told + missed - 2 * pairs <= daemon.log.count("did not run for")
     assert missed > 0
 
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import ssl
 from base64 import b64encode
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -12,12 +12,13 @@ from typing import Final
 import pytest
 from aiohttp import ClientError, ClientSession
 
+from governor import der
 from governor.access import Client, Verb, digest_of
 from governor.address import TcpAddress
 from governor.certificates import Certificates
 from governor.config.clients import asked_at
 from governor.config.units import Rate
-from governor.core.types import SECOND, Reason
+from governor.core.types import SECOND, Claim, Denial, Reason
 from governor.http.door import Door, sans
 from governor.http.server import HttpServer, serve
 from governor.rpc.guard import Guard
@@ -58,9 +59,15 @@ class Kept:
 
     def __init__(self, daemon: Daemon) -> None:
         self.refused: list[Reason] = []
-        self.guard = Guard(daemon.scene.driver, CLIENTS, self.refused.append)
+        # Whence those came who were.
+        self.origins: set[str] = set()
+        self.guard = Guard(daemon.scene.driver, CLIENTS, self._note)
         self.door = Door(self.guard.reader)
         self.url = ""
+
+    def _note(self, denial: Denial, _claims: Sequence[Claim], origin: str) -> None:
+        self.refused.append(denial.reason)
+        self.origins.add(origin)
 
     @asynccontextmanager
     async def serving(self, daemon: Daemon, certificates: Certificates | None = None) -> AsyncIterator[HttpServer]:
@@ -115,6 +122,8 @@ async def test_whoever_may_read_reads(daemon: Daemon, kept: Kept) -> None:
         "narrow": [403, 403, 403, 200, 403, 403, 200, 200],
     }
     assert set(kept.refused) == {Reason.UNAUTHENTICATED, Reason.PERMISSION_DENIED}
+    # Of who is known there is a name to tell.
+    assert kept.origins == {"127.0.0.1", ""}
 
 
 @pytest.mark.parametrize("method", ["HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
@@ -202,21 +211,11 @@ async def test_who_reads_is_asked_again_when_clients_change(daemon: Daemon, kept
         assert {await status(session, path, bearer("admin")) for path in KEPT} == {401}
 
 
-@pytest.mark.parametrize(
-    ("certificate", "names"),
-    [
-        (None, ()),
-        ({}, ()),
-        (
-            {"subjectAltName": (("DNS", "a.b"), ("URI", "spiffe://x"), ("IP Address", "10.0.0.1"))},
-            ("a.b", "spiffe://x"),
-        ),
-        ({"subjectAltName": (("email", "me@a.b"), ("DirName", ((("commonName", "a.b"),),)))}, ()),
-    ],
-)
-def test_names_of_hosts_and_uris_are_names(certificate: object, names: tuple[str, ...]) -> None:
-    """An address or a mailbox is no name of a program, as over gRPC."""
-    assert sans(certificate) == names
+def test_names_of_hosts_and_uris_are_names(tmp_path: Path) -> None:
+    """An address is no name of a program, as over gRPC; and who shows nothing has none."""
+    shown = Authority(tmp_path).certify("me", "a.b", "spiffe://x", "10.0.0.1").cert.read_text()
+    assert sans(ssl.PEM_cert_to_DER_cert(shown)) == ("a.b", "spiffe://x")
+    assert (sans(None), sans(b""), sans({})) == ((), (), ())
 
 
 async def test_who_reads_one_resource_sees_no_name_of_others(daemon: Daemon, kept: Kept) -> None:
@@ -346,3 +345,36 @@ async def test_a_certificate_is_asked_of_nobody_and_opens_what_a_token_does(
                     await session.get("/-/healthy", ssl=trusting(ours, bad))
 
     assert found == {"none": [200, 401], "host": [200, 200], "uri": [200, 200], "stranger": [200, 401]}
+
+
+# Of a name, in DER: the tag of a host's, how long it is, and its bytes.
+ODD_NAMES: Final = {
+    "no text": b"\x82\x02\xff\xfe",
+    "no ASCII": b"\x82\x02\xc3\xbc",
+    "with a NUL": b"\x82\x10reader.internal\0",
+    "of an address that is none": b"\x87\x03abc",
+    "of a mailbox": b"\x81\x0freader.internal",
+}
+
+
+@pytest.mark.parametrize("odd", ODD_NAMES)
+async def test_odd_names_in_a_certificate_are_no_fault_of_the_daemon(
+    daemon: Daemon, kept: Kept, tmp_path: Path, pair: Pair, caplog: pytest.LogCaptureFixture, odd: str
+) -> None:
+    """Beside a good one, too: what cannot be read makes it nobody's, as over gRPC, and no more than that."""
+    caplog.set_level(logging.INFO)
+    ours, clients = tmp_path / "authority.crt", Authority(tmp_path, "clients")
+    names = ODD_NAMES[odd]
+    beside = names + b"\x82\x0freader.internal"
+    found, over_grpc = [], []
+    async with kept.serving(daemon, certificates_of(Tls(pair.cert, pair.key, clients.cert))):
+        for each in (names, beside):
+            shown = clients.certify("odd", odd=b"\x30" + bytes((len(each),)) + each)
+            async with ClientSession(kept.url) as session:
+                context = trusting(ours, shown)
+                assert await status(session, "/-/healthy", context=context) == 200
+                found.append(await status(session, "/metrics", context=context) == 200)
+            over_grpc.append("reader.internal" in der.sans(shown.cert.read_bytes()))
+    assert found == over_grpc
+    assert not found[0]
+    assert [record for record in caplog.records if record.levelno > logging.INFO] == []

@@ -1,10 +1,14 @@
 """The pages over TLS: handshakes that succeed, that do not, and that never end."""
 
 import asyncio
+import gc
+import socket
 import ssl
-from collections.abc import AsyncIterator
+from asyncio.sslproto import SSLProtocol
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import cast
 
 import pytest
 import pytest_asyncio
@@ -13,6 +17,7 @@ from aiohttp import ClientConnectorError, ClientSession
 from governor.address import TcpAddress
 from governor.bounds import DEFAULT_HTTP
 from governor.http import handshake
+from governor.http.handshake import LONGEST_REST, RESTS, Steps
 from governor.http.server import HttpServer, serve
 from governor.tls import Tls
 from tests.certificates import Authority, Pair, certificates_of
@@ -178,3 +183,133 @@ async def test_a_stream_that_is_not_read_harms_nobody(server: HttpServer, author
     ):
         assert answer.status == 200
     await until(lambda: server.connections == 0)
+
+
+# --- what strangers can make of it ------------------------------------------------------------------------------
+
+
+def hello() -> bytes:
+    """What whoever shakes hands says first. To say it again costs nothing."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
+    with suppress(ssl.SSLWantReadError):
+        tls.do_handshake()
+    return outgoing.read()
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    writer.transport.abort()
+
+
+ENDS: dict[str, tuple[bytes, Callable[[asyncio.StreamWriter], object]]] = {
+    "goes at once": (b"", lambda writer: writer.close()),
+    "says hello and goes": (hello(), lambda writer: writer.close()),
+    "says hello and is cut off": (hello(), _reset),
+    "says half of it": (hello()[:99], lambda writer: writer.close()),
+    "says something else": (b"GET / HTTP/1.1\r\n\r\n", lambda _writer: None),
+    "is not believed": (hello() + b"\x15\x03\x03\x00\x02\x02\x30", lambda writer: writer.close()),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+async def test_of_a_handshake_that_failed_nothing_is_left(server: HttpServer, end: str) -> None:
+    """Without the collector of cycles, which looks seldom: of each it would be 256 KiB."""
+    said, leave = ENDS[end]
+    gc.collect()
+    gc.disable()
+    try:
+        before = sum(isinstance(each, SSLProtocol) for each in gc.get_objects())
+        for _ in range(5):
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(said)
+            if said:
+                with suppress(ConnectionError, TimeoutError):
+                    async with asyncio.timeout(0.01):
+                        await reader.read(1)
+            leave(writer)
+            await until(lambda: server.connections == 0)
+            writer.close()
+        await until(lambda: before == sum(isinstance(each, SSLProtocol) for each in gc.get_objects()))
+    finally:
+        gc.enable()
+
+
+async def test_whoever_made_room_before_it_began_is_over(
+    daemon: Daemon, pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And does not go on in secret: of thousands of those a second, that is gigabytes."""
+    monkeypatch.setattr(handshake, "HANDSHAKE_SECONDS", 1000.0)
+    certificates = certificates_of(Tls(pair.cert, pair.key))
+    looking: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+    monkeypatch.setattr(certificates, "soon", lambda: looking)
+    server = await serve(TcpAddress("127.0.0.1", 0, tls=True), daemon.pages, certificates=certificates, most=2)
+    tasks = len(asyncio.all_tasks())
+    crowd = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(20)]
+    await until(lambda: len(asyncio.all_tasks()) == tasks + 20)
+    looking.set_result(certificates.now())
+    await until(lambda: len(asyncio.all_tasks()) == tasks + 2)
+    for _, writer in crowd:
+        writer.close()
+    await until(lambda: server.connections == 0)
+    await server.stop()
+
+
+class Slow:
+    """A step that takes so long, by the clock of a loop that tests move."""
+
+    def __init__(self, loop: "Loop", seconds: float, *, is_over: bool = False) -> None:
+        self.is_over = is_over
+        self._loop, self._seconds = loop, seconds
+
+    def step(self) -> None:
+        """Is noted with when it is made."""
+        self._loop.made.append((self._loop.time(), self))
+        self._loop.now += self._seconds
+
+
+class Loop:
+    """As much of an event loop as steps need."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.made: list[tuple[float, Slow]] = []
+        self._calls: list[tuple[float, Callable[[], None]]] = []
+
+    def time(self) -> float:
+        """In seconds."""
+        return self.now
+
+    def call_soon(self, call: Callable[[], None]) -> None:
+        """Next."""
+        self.call_later(0, call)
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        """When so long has gone by."""
+        self._calls.append((self.now + seconds, call))
+
+    def run(self) -> None:
+        """All that is to be called."""
+        while self._calls:
+            at, call = self._calls.pop(0)
+            self.now = max(self.now, at)
+            call()
+
+
+def test_after_each_step_all_others_have_their_turns() -> None:
+    """For three times as long as it took; for who is gone nobody waits, and whoever comes to an empty room begins."""
+    loop = Loop()
+    steps = Steps(cast("asyncio.AbstractEventLoop", loop))
+    slow = [Slow(loop, 0.005, is_over=number in {1, 2}) for number in range(5)]
+    for each in slow:
+        steps.wait(each)
+    loop.run()
+    late = Slow(loop, 10.0), Slow(loop, 0.0)
+    for each in late:
+        steps.wait(each)
+    loop.run()
+
+    assert [each for _, each in loop.made] == [slow[0], *slow[3:], *late]
+    instants = [at for at, _ in loop.made]
+    assert instants[:3] == pytest.approx([100.0, 100 + 0.005 * (1 + RESTS), 100 + 0.01 * (1 + RESTS)])
+    assert instants[4] - instants[3] == pytest.approx(10.0 + LONGEST_REST)

@@ -50,6 +50,9 @@ def _family_class() -> type[Message]:
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("p.MetricFamily"))
 
 
+# How it is asked for.
+PROTOBUF: Final = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
+
 _FAMILY: Final = _family_class()
 
 

@@ -9,8 +9,25 @@ from governor.core.effects import Abandoned, Denied, Effect, Granted, LeaseEnded
 from governor.core.types import SECOND, Claim, Denial, EndReason, Grant, LeaseId, Nanos, Reason, TicketId
 from governor.metrics import Metrics
 from governor.metrics.clients import IDLE, Clients
+from tests.metrics.messages import PROTOBUF, readings
 from tests.metrics.reading import OPENMETRICS, read, resource, snapshot, text
 
+# What a client may call itself: any text of at most 256 bytes. The config lets in less.
+NAUGHTY = (
+    'say "hi"',
+    "back\\slash",
+    "ends in \\",
+    "\\n",
+    "line\nbreak",
+    'x"} 1\ngovernor_build_info{version="forged"} 1\n# EOF\n',
+    "größe-日本-🦊",
+    "{le=}",
+    "# EOF",
+    "\r",
+    "\0",
+    "\x1b[2J\u2028\u202e\x85\ufffe",
+    "a" * 256,
+)
 DECLARED = snapshot(resource("jobs"), resource("api", "rate_limit"))
 GRANTS = (Grant("jobs", 1),)
 CLAIMS = (Claim("jobs", 1),)
@@ -140,16 +157,16 @@ def test_a_client_that_calls_itself_other_is_one_of_them() -> None:
     assert story.of("leases", client="other") == 2
 
 
-@pytest.mark.parametrize("accept", ["", OPENMETRICS])
-@pytest.mark.parametrize(
-    "name", ['say "hi"', "back\\slash", "line\nbreak", "größe-日本-🦊", "{le=}", "# EOF", "\r", "\0"]
-)
-def test_any_name_survives(name: str, accept: str) -> None:
-    """Nobody has said what a client may call itself."""
+@pytest.mark.parametrize("name", NAUGHTY)
+def test_any_name_survives(name: str) -> None:
+    """Nobody has said what a client may call itself but how long that is; in each format it is a label and no more."""
     story = Story(10)
     story.grant(name)
+    pages = [read(story.metrics), read(story.metrics, OPENMETRICS)]
+    pages.append(readings(b"".join(story.metrics.page(PROTOBUF).chunks)))
 
-    assert read(story.metrics, accept).of("governor_client_leases", client=name) == 1
+    assert [page.of("governor_client_leases", client=name) for page in pages] == [1] * 3
+    assert len({frozenset(key for key in page if key[0].startswith("governor_")) for page in pages}) == 1
 
 
 class TestRoom:

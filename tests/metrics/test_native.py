@@ -12,11 +12,10 @@ from governor.core.effects import LeaseEnded
 from governor.core.types import MILLISECOND, SECOND, EndReason, Grant, LeaseId, Nanos
 from governor.metrics import Metrics
 from governor.metrics.histogram import FIRST, LAGS, LAST, TIMES, WAITS, WRITES, Histogram, native_bound
-from tests.metrics.messages import native, readings
+from tests.metrics.messages import PROTOBUF, native, readings
 from tests.metrics.reading import kinds, metrics_of, read, resource
 from tests.metrics.test_page import busy
 
-PROTOBUF: Final = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
 # As Prometheus asks that scrapes native histograms, and as one does that does not.
 NATIVE: Final = f"{PROTOBUF},application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
 LATER: Final = f"application/openmetrics-text;version=1.0.0;q=0.6,{PROTOBUF};q=0.5,text/plain;version=0.0.4;q=0.4"

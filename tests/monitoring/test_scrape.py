@@ -1,8 +1,10 @@
-"""The scrape config of the README for TLS and a token, as a real Prometheus reads it."""
+"""What a real Prometheus makes of the pages: over TLS with a token, as the README says, and with any names on them."""
 
 import re
 import tempfile
+import threading
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +16,9 @@ from governor.token import new
 from tests.certificates import Authority
 from tests.e2e.conftest import starting
 from tests.e2e.process import until
+from tests.metrics.messages import PROTOBUF
+from tests.metrics.reading import OPENMETRICS
+from tests.metrics.test_clients import NAUGHTY, Story
 from tests.monitoring.boards import at, objects
 from tests.monitoring.prometheus import data, scraping
 
@@ -62,6 +67,50 @@ def test_prometheus_scrapes_over_tls_as_a_client(
             until(lambda: _value(address, "governor_tls_last_reload_successful") == 1, "over TLS")
             token.write_text(new())
             until(lambda: _value(address, "up") == 0, "another token is refused")
+
+
+def test_prometheus_takes_whatever_clients_call_themselves(program: Callable[[str], str], tmp_path: Path) -> None:
+    """In each of the formats, every name is one label of one series, to the letter: none breaks or adds to a page."""
+    story = Story(len(NAUGHTY))
+    for name in NAUGHTY:
+        story.grant(name)
+    pages = {f"/{number}": story.metrics.page(accept) for number, accept in enumerate(("", OPENMETRICS, PROTOBUF))}
+    bodies = {path: (page.content_type, b"".join(page.chunks)) for path, page in pages.items()}
+
+    class Pages(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            kind, body = bodies[self.path]
+            self.send_response(200)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Pages) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        target = f"127.0.0.1:{server.server_port}"
+        jobs = [
+            {"job_name": path, "metrics_path": path, "scrape_interval": "1s", "static_configs": [{"targets": [target]}]}
+            for path in bodies
+        ]
+        config = yaml.safe_dump({"scrape_configs": [{**job, "scrape_timeout": "1s"} for job in jobs]})
+        try:
+            with scraping(program("prometheus"), tmp_path, config, "--enable-feature=native-histograms") as address:
+
+                def seen() -> list[tuple[str, str]]:
+                    series = objects(at(data(address, "query", query="governor_client_leases"), "result"))
+                    return sorted(
+                        (str(at(each, "metric", "job")), str(at(each, "metric", "client"))) for each in series
+                    )
+
+                expected = sorted((path, name) for path in bodies for name in NAUGHTY)
+                until(lambda: seen() == expected, "each page is read as it was meant")
+                assert _value(address, 'count(governor_build_info{version="forged"})') is None
+        finally:
+            server.shutdown()
 
 
 def _value(address: str, expr: str) -> float | None:

@@ -26,7 +26,7 @@ from governor.core.types import SECOND, LeaseId, Nanos
 from governor.driver import Driver
 from governor.rpc import GrpcServer, serve
 from governor.rpc.admin import Desk
-from governor.rpc.guard import Guard
+from governor.rpc.guard import Guard, Refused
 from governor.sessions import Sessions
 from governor.testing.clock import FakeClock
 from governor.v1 import governor_pb2 as pb
@@ -143,13 +143,15 @@ async def world(
     clients: Sequence[Client] | None = None,
     certificates: Certificates | None = None,
     bounds: Bounds | None = None,
+    refused: Refused | None = None,
+    clock: FakeClock | None = None,
 ) -> AsyncIterator[World]:
     """A daemon's inside with ``resources``, on a unix socket and on TCP; with a ``desk``, operators are served.
 
     ``clients``: who may ask; None is everybody. ``bounds``: what they may take of it; None is as without a word of it.
-    ``certificates``: TLS is spoken at a third address.
+    ``certificates``: TLS is spoken at a third address. ``refused`` is told of what they may not do.
     """
-    clock = FakeClock()
+    clock = clock or FakeClock()
     driver = Driver(Engine(), clock)
     driver.reserve_ids(LeaseId(10_000_000))
     driver.reconfigure(resources)
@@ -158,7 +160,7 @@ async def world(
     if certificates is not None:
         listen += (TcpAddress("127.0.0.1", 0, tls=True),)
     made_desk = None if desk is None else desk(driver)
-    guard = Guard(driver, clients)
+    guard = Guard(driver, clients) if refused is None else Guard(driver, clients, refused)
     reached = Counter[Bound]()
     server = await serve(
         driver,

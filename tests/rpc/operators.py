@@ -14,10 +14,12 @@ from governor.certificates import Certificates
 from governor.chronicle import Chronicle, Entry
 from governor.config import Config, ConfigState, Reloaded, parse
 from governor.core.resource import ResourceSpec
-from governor.core.types import SECOND
+from governor.core.types import SECOND, Claim, Denial
 from governor.driver import Driver
+from governor.refusals import Refusals
 from governor.rpc.admin import About, Desk, Where
 from governor.rpc.watch import Watch
+from governor.testing.clock import FakeClock
 from governor.v1.admin_pb2_grpc import AdminStub
 from tests.rpc.conftest import RESOURCES, World, world
 
@@ -81,8 +83,12 @@ async def operated(
         reloads.append(actor)
         return Reloaded(CONFIG) if reload is None else reload()
 
+    clock = FakeClock()
+    refusals: list[Refusals] = []
+
     def desk(driver: Driver) -> Desk:
         chronicle = Chronicle(driver, lambda: 0)
+        refusals.append(Refusals(clock, chronicle.refused))
 
         def note(entry: Entry) -> None:
             acts.append((entry.what, entry.resources, entry.detail, entry.actor))
@@ -100,7 +106,18 @@ async def operated(
             watch=Watch(chronicle, driver).watch,
         )
 
-    async with world(folder, *(resources or RESOURCES), desk=desk, clients=clients, certificates=certificates) as made:
+    def refused(denial: Denial, claims: Sequence[Claim], origin: str) -> None:
+        refusals[0].refused(denial, claims, origin)
+
+    async with world(
+        folder,
+        *(resources or RESOURCES),
+        desk=desk,
+        clients=clients,
+        certificates=certificates,
+        refused=refused,
+        clock=clock,
+    ) as made:
         target = str(made.server.admin[0]) if made.server.admin else f"unix:{made.path}"
         async with aio.insecure_channel(target) as channel:
             yield Operated(made, AdminStub(channel), acts, reloads, reasons)

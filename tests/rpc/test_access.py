@@ -1,6 +1,7 @@
 """What it means to be known: names, leases of others, caps, and clients that change while they are there."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -17,7 +18,7 @@ from governor.address import UnixAddress
 from governor.config.clients import asked_at
 from governor.config.units import Rate
 from governor.core.kinds.semaphore import SemaphoreSpec
-from governor.core.types import SECOND, LeaseId
+from governor.core.types import SECOND, Claim, Denial, LeaseId
 from governor.rpc.admin import Where
 from governor.v1 import admin_pb2
 from governor.v1 import governor_pb2 as pb
@@ -30,6 +31,8 @@ from tests.rpc.refusals import refused, status_of
 
 if TYPE_CHECKING:
     from governor.v1.admin_pb2_grpc import AdminAsyncStub
+
+    Watching = aio.UnaryStreamCall[admin_pb2.WatchRequest, admin_pb2.WatchResponse]
     from governor.v1.governor_pb2_grpc import GovernorAsyncStub
 
 A: Final = Client("a", (digest_of(b"token of a"), digest_of(b"next token of a")))
@@ -218,6 +221,7 @@ async def test_a_session_touches_no_lease_of_another_client(folder: Path) -> Non
         assert [(each.lease_id, each.state) for each in peer.messages[0].ended] == [(theirs, pb.LeaseResult.UNKNOWN)]
         assert [(each.lease_id, each.state) for each in heard.results] == [(theirs, pb.LeaseResult.REFUSED)] * 2
         assert [(each.op, each.reason) for each in heard.refusals] == [(1, "PERMISSION_DENIED")]
+        assert 'client "a" may not touch a lease of another client' in heard.refusals[0].message
         assert [each.op for each in heard.grants] == [2]
         assert governor.driver.client_of(LeaseId(theirs)) == "b"
 
@@ -372,7 +376,10 @@ async def test_what_is_refused_was_asked_all_the_same(folder: Path) -> None:
 
 
 async def test_a_renewal_gives_no_more_than_its_client_may_have_by_then(folder: Path) -> None:
-    """Of a lease that was granted when it could have more: one that says nothing, and a session that is there."""
+    """Of a lease that was granted when it could have more: one that says nothing, and a session that is there.
+
+    What a session adopts, and what it asks for once more, is renewed, too.
+    """
     token = (digest_of(b"token of c"),)
     long = want(1, "open")
     long.lease.FromSeconds(60)
@@ -385,7 +392,10 @@ async def test_a_renewal_gives_no_more_than_its_client_may_have_by_then(folder: 
         renewed = (await stub.Renew(pb.RenewRequest(lease_ids=[lease]), metadata=metadata)).results[0]
         heard = await peer.do(keep_alive=True)
         told = [each for each in heard.results if each.lease_id == theirs]
+        heard = await peer.do(acquires=[long], adopts=[pb.SessionAdopt(op=2, lease_id=lease)])
+        again = {each.lease.id: each.lease.remaining.ToNanoseconds() for each in heard.grants}
 
+        assert again == {lease: 5 * SECOND, theirs: 5 * SECOND}
         assert renewed.remaining.ToNanoseconds() == 5 * SECOND
         assert [each.remaining.ToNanoseconds() for each in told] == [5 * SECOND]
 
@@ -511,11 +521,160 @@ async def test_whoever_steps_in_is_told_of_as_the_client_that_he_is(folder: Path
             assert isinstance(heard, admin_pb2.WatchResponse)
             events += heard.events
 
+        override = admin_pb2.SetOverrideRequest(resource="open", settings={"permits": "5"}, length=Duration(seconds=9))
+        await operators.admin.SetOverride(override, metadata=said)
+        quarantine = admin_pb2.QuarantineMemberRequest(resource="pool", member="spare")
+        out = await operators.admin.QuarantineMember(quarantine, metadata=said)
+        listing = await operators.world.stub.ListResources(pb.ListResourcesRequest(), metadata=known("a"))
+        listed = {each.name: each for each in listing.resources}
+
     told = {each.what: (each.client, each.actor, each.actor_client) for each in events}
     assert told["granted"] == ("a", "", "")
     assert told["paused"] == told["revocation"] == ("", "eve@desk", "boss")
     assert told["revoked"] == ("a", "eve@desk", "boss")
     assert operators.reloads == ["eve@desk (client boss)"]
+    # It stands beside what is ordered, too.
+    for ordered in (listed["sem"], listed["open"].override, out.members[0]):
+        assert (ordered.actor, ordered.actor_client) == ("eve@desk", "boss")
+
+
+async def told(watching: "Watching", number: int) -> list[admin_pb2.Event]:
+    """So many events."""
+    events: list[admin_pb2.Event] = []
+    while len(events) < number:
+        heard = await watching.read()
+        assert isinstance(heard, admin_pb2.WatchResponse)
+        events += heard.events
+    return events
+
+
+async def test_what_a_client_may_not_do_is_told(folder: Path) -> None:
+    """By way of a call, of a session and to operators: under the name that it has proved; in words to itself, too."""
+    capped = Client("c", (digest_of(b"token of c"),), resources=("open",), max_permits=2, max_lease=SECOND)
+    async with operated(folder, *RESOURCES, clients=(A, capped, BOSS)) as operators:
+        stub, admin = operators.world.stub, operators.admin
+        watching = admin.Watch(admin_pb2.WatchRequest(what=["refused"]), metadata=known("boss"))
+        await told(watching, 1)
+        theirs = (await stub.Acquire(ask("open"), metadata=known("a"))).lease.id
+        claimed = pb.AcquireRequest(claims=[pb.Claim(resource="sem", permits=1)], client="boss")
+        by = known("c")
+        refusals = [
+            await refused(call)
+            for call in (
+                stub.Acquire(claimed, metadata=by),
+                stub.Acquire(ask("no such thing"), metadata=by),
+                stub.Acquire(ask("open", 3), metadata=by),
+                stub.Renew(pb.RenewRequest(lease_ids=[1], lease=Duration(seconds=60)), metadata=by),
+                stub.Release(pb.ReleaseRequest(lease_ids=[theirs]), metadata=by),
+                admin.PauseResource(admin_pb2.PauseResourceRequest(resource="open"), metadata=by),
+                admin.Reload(admin_pb2.ReloadRequest(), metadata=by),
+                stub.Acquire(ask("open"), metadata=known("nobody")),
+            )
+        ]
+        peer = await Peer.begin(operators.world, by="token of c")
+        heard = await peer.do(acquires=[want(1, "open", 2), want(2, "open")])
+        events = await told(watching, 9)
+
+    assert [(each.client, list(each.resources), each.reason, each.detail, each.times) for each in events] == [
+        ("c", ["sem"], "permission_denied", "may not acquire it", 0),
+        ("c", ["no such thing"], "permission_denied", "may not acquire it", 0),
+        ("c", ["open"], "permission_denied", "may not have more than 2 permits at once", 0),
+        ("c", [], "permission_denied", "may not be lent anything for longer than 1s", 0),
+        ("c", [], "permission_denied", "may not touch a lease of another client", 0),
+        ("c", ["open"], "permission_denied", "may not step in (PauseResource)", 0),
+        ("c", [], "permission_denied", "may not step in for the whole daemon (Reload)", 0),
+        ("", [], "unauthenticated", "from a unix socket", 0),
+        ("c", ["open"], "client_limit", "may hold and wait for 2 permits at most", 0),
+    ]
+    assert [[(claim.resource, claim.permits) for claim in each.claims] for each in events if each.claims] == [
+        [("sem", 1)],
+        [("no such thing", 1)],
+        [("open", 3)],
+        [("open", 1)],
+    ]
+    assert [each.message.split(";")[0] for each in refusals] == [
+        'sem: client "c" may not acquire it',
+        'no such thing: client "c" may not acquire it',
+        'governor: client "c" may not have more than 2 permits at once',
+        'governor: client "c" may not be lent anything for longer than 1s',
+        'governor: client "c" may not touch a lease of another client',
+        'open: client "c" may not step in (PauseResource)',
+        'governor: client "c" may not step in for the whole daemon (Reload)',
+        "governor: it is not known who is asking",
+    ]
+    assert [each.info.metadata["client"] for each in refusals[:-1]] == ["c"] * 7
+    assert "GOVERNOR_TOKEN_FILE names the file" in refusals[-1].message
+    assert [each.message.split(",")[0] for each in heard.refusals] == [
+        'governor: client "c" may hold and wait for 2 permits at most'
+    ]
+    assert "token of" not in f"{events}{refusals}"
+
+
+async def test_a_session_that_begins_is_told_whose_it_would_be(folder: Path) -> None:
+    """There is no resource to name then."""
+    reader = Client("r", (digest_of(b"token of r"),), frozenset({Verb.READ}))
+    async with world(folder, *RESOURCES, clients=(reader,)) as governor:
+        stream = governor.stub.Session(metadata=known("r"))
+        error = await ended(stream)
+
+    assert error is not None
+    assert error.details() == 'governor: client "r" may not acquire; see clients in governor\'s config'
+
+
+async def test_a_flood_of_what_it_may_not_do_is_told_in_few_words(folder: Path) -> None:
+    """Twelve thousand asks of one session within three seconds: all of them are in numbers, and hardly any alone."""
+    async with operated(folder, *RESOURCES, clients=(Client("n", A.tokens, resources=("open",)), BOSS)) as operators:
+        watching = operators.admin.Watch(admin_pb2.WatchRequest(what=["refused"]), metadata=known("boss"))
+        await told(watching, 1)
+        peer = await Peer.begin(operators.world, by="token of a")
+        refusals = 0
+        for second in range(3):
+            for start in range(0, 4000, 1000):
+                ops = [1 + 4000 * second + start + number for number in range(1000)]
+                asked = pb.SessionAcquires(ops=ops, ask=pb.SessionAcquire(claims=[pb.Claim(resource="sem", permits=1)]))
+                heard = await peer.do(alike=[asked])
+                refusals += len(heard.refusals)
+            operators.world.clock.advance(SECOND)
+        events = await told(watching, 3)
+        granted = await peer.do(acquires=[want(20_000, "open")])
+        assert len(granted.grants) == 1
+
+    assert refusals == 12_000
+    # At the beginning; after a second; and after two more.
+    assert [each.times for each in events] == [0, 3999, 8000]
+
+
+async def test_a_stream_that_is_cut_off_is_told_by_its_former_name(folder: Path) -> None:
+    """The token of whoever has it is gone; it was his when he came."""
+    async with operated(folder, *RESOURCES, clients=(A, BOSS)) as operators:
+        watching = operators.admin.Watch(admin_pb2.WatchRequest(what=["refused"]), metadata=known("boss"))
+        await told(watching, 1)
+        peer = await Peer.begin(operators.world, by="token of a")
+        operators.world.guard.declare((BOSS,))
+        assert await end_of(peer) is UNKNOWN
+        (event,) = await told(watching, 1)
+
+    assert (event.client, event.reason, event.detail) == (
+        "a",
+        "unauthenticated",
+        "is no longer known by what it came with",
+    )
+
+
+async def test_an_operator_of_some_resources_is_told_of_no_refusal_of_others(folder: Path) -> None:
+    """He watches his own; what somebody tried of others, or of none, is not for him."""
+    some = Client("some", (digest_of(b"token of some"),), frozenset({Verb.ADMIN}), ("sem",))
+    narrow = Client("n", A.tokens, resources=("open",), max_permits=0)
+    async with operated(folder, *RESOURCES, clients=(some, narrow)) as operators:
+        stub, by = operators.world.stub, known("a")
+        watching = operators.admin.Watch(admin_pb2.WatchRequest(resources=["sem"]), metadata=known("some"))
+        await told(watching, 1)
+        both = pb.AcquireRequest(claims=[pb.Claim(resource=name, permits=1) for name in ("open", "sem")])
+        for call in (ask("pool"), ask("open"), both):
+            assert await status_of(stub.Acquire(call, metadata=by)) is DENIED
+        (event,) = await told(watching, 1)
+
+    assert (event.client, list(event.resources), [each.resource for each in event.claims]) == ("n", ["sem"], ["sem"])
 
 
 async def test_an_operator_of_some_resources_sees_no_name_of_others(folder: Path) -> None:
@@ -606,8 +765,11 @@ async def test_a_socket_for_operators_asks_nobody_and_a_port_asks_everybody(fold
 async def test_every_refusal_is_counted(folder: Path) -> None:
     """By why, and nothing else that a caller could choose."""
     counted: list[str] = []
-    async with world(folder, *RESOURCES, clients=(A,)) as governor:
-        governor.guard._refused = counted.append
+
+    def refused(denial: Denial, _claims: Sequence[Claim], _origin: str) -> None:
+        counted.append(denial.reason)
+
+    async with world(folder, *RESOURCES, clients=(A,), refused=refused) as governor:
         stub = governor.stub
         await status_of(stub.Acquire(ask("open")))
         await status_of(stub.ListResources(pb.ListResourcesRequest(), metadata=known("x")))

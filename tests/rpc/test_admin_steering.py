@@ -73,7 +73,7 @@ async def test_an_order_says_why(operators: Operated) -> None:
     )
 
     listed = {each.name: each for each in (await world.stub.ListResources(pb.ListResourcesRequest())).resources}
-    assert (listed["sem"].actor, listed["sem"].reason) == (JOE[0][1], why)
+    assert (listed["sem"].actor, listed["sem"].reason, listed["sem"].actor_client) == (JOE[0][1], why, "")
     assert (listed["open"].override.actor, listed["open"].override.reason) == (JOE[0][1], "a\nsale")
     assert (out.members[0].actor, out.members[0].reason) == (JOE[0][1], "it lags")
     assert operators.reasons == [why, "a\nsale", "it lags"]

@@ -57,6 +57,27 @@ async def test_leases_go_as_their_resources_say(governor: World, how: str) -> No
     assert governor.in_use("keep") == 0
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"held": range(1, 20_000)},
+        {"acquires": [want(op, "") for op in range(1, 20_000)]},
+        {"releases": range(1, 20_000)},
+    ],
+    ids=["held", "acquires", "releases"],
+)
+async def test_whoever_is_cut_off_in_its_first_message_is_told_why(governor: World, more: dict[str, Any]) -> None:
+    """Though nothing has been said on the stream by then; and nothing is left of the session."""
+    said = hello(held=more.pop("held", ()))
+    peer = Peer(governor)
+    await peer.say(hello=said, **more)
+
+    error = await peer.end()
+    assert error is not None
+    assert (error.code(), "reads too slowly" in (error.details() or "")) == (grpc.StatusCode.RESOURCE_EXHAUSTED, True)
+    assert len(governor.sessions) == 0
+
+
 async def test_a_client_is_told_how_long_its_leases_outlive_the_stream(governor: World) -> None:
     """It must stop working on a lease before somebody else is granted it, and then it cannot be told any more."""
     peer = await Peer.begin(

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -301,6 +301,26 @@ class TestOtherFiles:
         with pytest.raises(StoreError, match=r"cannot be opened \(state.db is another file now"):
             store.reopen()
 
+    def test_a_file_that_another_uses_is_left_alone(self, store: Store, tmp_path: Path) -> None:
+        """Whatever is done with it, also when nothing else says that it is in use; and at the end it is free."""
+        ways: tuple[Callable[[], None], ...] = (
+            lambda: store.write(Batch(leases=[lease_row(lease(1), graced=False)], stamp=1)),
+            store.flush,
+            store.fold,
+            store.reopen,
+            lambda: _read_by_another(store.path),
+            lambda: store.write(Batch(stamp=2)),
+        )
+        for way in ways:
+            way()
+            with pytest.raises(
+                StoreError, match=r"state.db: another daemon uses it, though nobody has locked its folder"
+            ):
+                Store(tmp_path)
+            store.write(Batch(stamp=3))
+        with closing(reopened(store)) as again:
+            assert [row.held.id for row in again.load().leases] == [1]
+
     def test_what_is_gone_keeps_its_inode(self, store: Store) -> None:
         """Else a copy could get it, and be taken for the file itself, when the connections have been closed for it."""
         store.path.unlink()
@@ -329,6 +349,12 @@ class TestOtherFiles:
             assert store.load().leases == []
         assert not (tmp_path / "state.new").exists()
         assert (tmp_path / NAME).stat().st_mode & 0o777 == 0o600
+
+
+def _read_by_another(path: Path) -> None:
+    """As by sqlite3."""
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as reader:
+        reader.execute("SELECT count(*) FROM lease").fetchone()
 
 
 def _is_open(path: Path) -> bool:

@@ -74,7 +74,7 @@ def test_what_is_said_of_a_resource_is_written_into_an_older_file(old: Path) -> 
     with closing(Store(old)) as store:
         db, api = store.load().resources
         limit = RateLimitSpec((Window(5, SECOND, 9), Window(50, 60 * SECOND, 50)))
-        joe, ann = Said("joe@web-1", "the provider\nis down"), Said("", "a sale")
+        joe, ann = Said("joe@web-1", "the provider\nis down", "ops"), Said("", "a sale")
         override = Override(limit, 99 * SECOND, ann)
         api = Remembered(api.spec, {"spent": [1, 2]}, 71 * SECOND, Standing.PAUSED, override, said=joe)
         db = replace(db, graces=((LeaseId(6), None), (LeaseId(9), 2 * SECOND)))
@@ -97,6 +97,7 @@ def test_what_is_said_of_a_resource_is_written_into_an_older_file(old: Path) -> 
         ("said", "{", "Expecting property name"),
         ("said", '{"actor":"joe"}', "KeyError: 'reason'"),
         ("said", '{"actor":"joe","reason":1}', "1 is not a text"),
+        ("said", '{"actor":"joe","reason":"","client":1}', "1 is not a text"),
         ("graces", "[[1,2,3]]", "too many values"),
         ("graces", "[[1,-2]]", "-2 is below zero"),
         ("graces", '[["1",2]]', "'1' is not a number"),
@@ -115,6 +116,20 @@ def test_what_nobody_can_have_said_is_not_read(old: Path, column: str, value: st
 
     assert any("resource db makes no sense" in lost and why in lost for lost in saved.lost)
     assert [row.held.id for row in saved.stored.leases] == [7]
+
+
+def test_who_has_ordered_something_is_read_as_the_version_before_has_written_it() -> None:
+    """It did not write as which client he is known; of whom nobody knows as one it would have written the same."""
+    spec = ResourceSpec("db", SemaphoreSpec(3), SECOND, SECOND, None, 0, 0)
+    joe = Said("joe", "a move")
+    row = resource_row(Remembered(spec, {}, 1, Standing.PAUSED, Override(spec.limit, 2, joe), said=joe))
+
+    assert row.count('{"actor":"joe","reason":"a move"}') == 2
+    before = resource_of(row)
+    assert before.override is not None
+    assert before.said == before.override.said == joe
+    known = Said("joe", "a move", "ops")
+    assert resource_of(resource_row(Remembered(spec, {}, 1, Standing.PAUSED, said=known))).said == known
 
 
 def test_a_pool_with_another_limit_is_not_read() -> None:

@@ -1,13 +1,21 @@
 """Where spans are sent is said in variables, too; no secret that is in one of these gets anywhere else."""
 
 import logging
-from collections.abc import Mapping
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from typing import Final
 
 import pytest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SpanExportResult
 
+from governor.core.types import SECOND
 from governor.trace.collector import exporter
 from governor.tracing import Tracing, TracingError
+from tests.abuse.frames import GOAWAY, PREFACE, frame, settings
+from tests.abuse.frames import HEADERS as HEADERS_FRAME
 
 SECRET: Final = "hunter2"  # noqa: S105 - nobody's
 ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
@@ -86,3 +94,81 @@ def test_afterwards_others_hear_again_what_the_parser_says(caplog: pytest.LogCap
     logging.getLogger("opentelemetry.util.re").warning("of somebody else")
 
     assert caplog.messages == ["of somebody else"]
+
+
+# --- one that hangs up ------------------------------------------------------------------------------------------
+
+
+class Rude:
+    """Takes connections, and hangs up on each as soon as a call has begun, as one that it has not looked at."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        self.begun = 0
+        self._listener = listener
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Take no more."""
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join(60)
+
+    def _run(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                with connection, suppress(OSError):
+                    self._answer(connection)
+
+    def _answer(self, connection: socket.socket) -> None:
+        connection.settimeout(60)
+        connection.sendall(settings())
+        with connection.makefile("rb") as said:
+            said.read(len(PREFACE))
+            while head := said.read(9):
+                said.read(int.from_bytes(head[:3]))
+                if head[3] == HEADERS_FRAME:
+                    self.begun += 1
+                    connection.sendall(frame(GOAWAY, 0, 0, bytes(8)))
+                    return
+
+
+@contextmanager
+def rude() -> Iterator[tuple[Rude, str]]:
+    """One, and where."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        made = Rude(listener)
+        yield made, f"http://127.0.0.1:{listener.getsockname()[1]}"
+        made.end()
+
+
+def test_whoever_hangs_up_is_not_called_again_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    """The exporter waits a second before it tries again; gRPC would not, and copy the batch again for each time."""
+    caplog.set_level(logging.WARNING)
+    provider = TracerProvider(shutdown_on_exit=False)
+    span = provider.get_tracer("tests").start_span("one")
+    assert isinstance(span, ReadableSpan)
+    found: list[SpanExportResult] = []
+    with rude() as (collector, endpoint):
+        exports = exporter(Tracing(endpoint, timeout=20 * SECOND), {})
+        begun: list[int] = []
+        told = threading.Event()
+
+        def hear(_record: logging.LogRecord) -> bool:
+            begun.append(collector.begun)
+            told.set()
+            return True
+
+        logger = logging.getLogger("opentelemetry.exporter.otlp.proto.grpc.exporter")
+        logger.addFilter(hear)
+        thread = threading.Thread(target=lambda: found.append(exports.export([span])))
+        try:
+            thread.start()
+            assert told.wait(60)
+            exports.shutdown()
+            thread.join(60)
+        finally:
+            logger.removeFilter(hear)
+            exports.shutdown()
+    assert begun[0] == 1
+    assert found == [SpanExportResult.FAILURE]

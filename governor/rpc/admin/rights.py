@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from governor.access import Verb
+from governor.access import Client, Verb
 from governor.core.types import Denial, Reason
 from governor.rpc.guard import Caller, Guard
 from governor.v1 import admin_pb2
@@ -86,21 +86,32 @@ def refusal_of(method: str, raw: bytes, caller: Caller, guard: Guard, *, asked: 
     Not ``asked``: he does so by now, and may still go on with it.
     """
     if method not in _RIGHTS:
-        return guard.counted(Denial(Reason.PERMISSION_DENIED, expected=f"call {method}, which nobody has a right to"))
+        return guard.told(
+            Denial(
+                Reason.PERMISSION_DENIED,
+                expected=f"call {method}, which nobody has a right to",
+                client=caller.client.name,
+            )
+        )
+    denial = guard.too_fast(caller, asked=asked) or _denial(method, raw, caller.client)
+    return None if denial is None else guard.told(denial)
+
+
+def _denial(method: str, raw: bytes, client: Client) -> Denial | None:
+    """In words of that method."""
     verb, named = _RIGHTS[method]
     if named is None:
-        return guard.refusal(caller, verb, asked=asked)
+        return client.refusal(verb)
     try:
         resources = named(raw)
     except DecodeError:
         resources = ()
-    if resources:
-        denial = guard.refusal(caller, verb, resources, asked=asked)
-    else:
-        denial = guard.refusal_of_all(caller, verb, asked=asked)
-    if method not in _SEEN or denial is None or denial.reason is not Reason.PERMISSION_DENIED:
+    denial = client.refusal(verb, resources) if resources else client.refusal_of_all(verb)
+    if denial is None or verb is not _ADMIN:
         return denial
+    if method not in _SEEN:
+        return replace(denial, expected=f"{denial.expected} ({method})")
     lacks = ": that needs the verb admin"
-    if caller.client.may(verb):
+    if client.may(verb):
         lacks = "" if denial.resource else " of all resources"
     return replace(denial, expected=f"look at {_SEEN[method]}{lacks}")

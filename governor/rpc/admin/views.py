@@ -56,6 +56,7 @@ def member(view: MemberView, now: Nanos) -> admin_pb2.MemberState:
         failures=view.failures,
         by_operator=view.by_operator,
         actor=view.said.actor,
+        actor_client=view.said.client,
         reason=view.said.reason,
     )
     if view.until is not None:
