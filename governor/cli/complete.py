@@ -77,12 +77,7 @@ def _where(ctx: "click.Context") -> Where:
 
 
 def _resources(admin: "Admin", kind: str) -> "Iterator[tuple[str, str]]":
-    from governor.v1.governor_pb2 import ListResourcesRequest
-    from governor.v1.governor_pb2_grpc import GovernorStub
-
-    stub = GovernorStub(admin.daemon.channel)
-    listed = admin.daemon.ask(stub.ListResources, ListResourcesRequest(), seconds=SECONDS)
-    for resource in listed.resources:
+    for resource in admin.resources(seconds=SECONDS).resources:
         if kind in {"", resource.kind}:
             yield resource.name, resource.kind
 

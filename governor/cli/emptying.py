@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from governor.cli import place
 from governor.cli.exits import CommandError, Exit
-from governor.v1.governor_pb2 import ListResourcesRequest
-from governor.v1.governor_pb2_grpc import GovernorStub
 from governor.wording import SECOND, count, printable, span
 
 if TYPE_CHECKING:
-    from governor.cli.connection import Connection
+    from governor.cli.admin import Admin
     from governor.v1.governor_pb2 import Resource
 
 _LOOK_SECONDS: Final = 0.25
@@ -22,21 +20,20 @@ _LOOK_SECONDS: Final = 0.25
 _PATIENCE_SECONDS: Final = 30
 
 
-def until_empty(daemon: "Connection", name: str, timeout: int | None) -> "Resource | None":
+def until_empty(admin: "Admin", name: str, timeout: int | None) -> "Resource | None":
     """The resource once nothing of it is held; None if it has gone altogether. ``timeout`` is in nanoseconds.
 
     Raises:
         CommandError: The time is over, somebody has resumed it, or the daemon does not come back.
     """
     begun = seen = time.monotonic()
-    stub = GovernorStub(daemon.channel)
     shown = place.shown()
     held: Resource | None = None
     try:
         while True:
             away = ""
             try:
-                listed = daemon.ask(stub.ListResources, ListResourcesRequest()).resources
+                listed = admin.resources().resources
             except CommandError as error:
                 if error.exit is not Exit.CANNOT_REACH or time.monotonic() - seen > _PATIENCE_SECONDS:
                     raise

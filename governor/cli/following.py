@@ -75,7 +75,7 @@ def _hear(
     heard: Callable[[], None] = lambda: None,
 ) -> None:
     """One stream. ``heard`` is told of each message."""
-    with reached(where) as admin, guessing(admin.daemon, *request.resources):
+    with reached(where) as admin, guessing(admin, *request.resources):
         try:
             for answer in admin.listed(lambda stub: stub.Watch, request, seconds=None, opened=reader.stops):
                 heard()

@@ -35,7 +35,7 @@ def hinted(error: CommandError, where: Where, words: Sequence[str], asked: Seque
 
 
 @contextmanager
-def guessing(daemon: "Connection", *names: str) -> "Iterator[None]":
+def guessing(admin: "Admin", *names: str) -> "Iterator[None]":
     """An order about a resource that there is not is refused with what may have been meant."""
     try:
         yield
@@ -44,7 +44,7 @@ def guessing(daemon: "Connection", *names: str) -> "Iterator[None]":
             raise
         guess = ""
         with suppress(CommandError):
-            guess = meant(error.facts.get("resource", names[0]), _listed(daemon))
+            guess = meant(error.facts.get("resource", names[0]), admin.resources().resources)
         raise error.but(error.sentence + guess) from None
 
 

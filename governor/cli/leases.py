@@ -58,7 +58,7 @@ def leases(settings: Settings, *, resource: str | None, client: str | None, sess
     from governor.v1.admin_pb2 import ListLeasesRequest
 
     request = ListLeasesRequest(resource=resource or "", client=client or "", session=session or "", limit=limit)
-    with reached(settings.where()) as admin, hints.guessing(admin.daemon, resource or ""):
+    with reached(settings.where()) as admin, hints.guessing(admin, resource or ""):
         found = [lease for part in admin.listed(lambda stub: stub.ListLeases, request) for lease in part.leases]
     nothing = _nothing("nothing is lent", "of", resource, client, session)
     _show(settings, "leases", found, entries.lease_record, entries.of_leases, nothing)
@@ -88,7 +88,7 @@ def waiters(settings: Settings, *, resource: str | None, client: str | None, ses
     from governor.v1.admin_pb2 import ListWaitersRequest
 
     request = ListWaitersRequest(resource=resource or "", client=client or "", session=session or "", limit=limit)
-    with reached(settings.where()) as admin, hints.guessing(admin.daemon, resource or ""):
+    with reached(settings.where()) as admin, hints.guessing(admin, resource or ""):
         found = [waiter for part in admin.listed(lambda stub: stub.ListWaiters, request) for waiter in part.waiters]
     nothing = _nothing("nobody waits", "for", resource, client, session)
     _show(settings, "waiters", found, entries.waiter_record, entries.of_waiters, nothing)

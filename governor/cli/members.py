@@ -101,7 +101,7 @@ def _order(settings: Settings, pool: str, member: str, word: str, order: "Callab
 
     with (
         reached(settings.where()) as admin,
-        hints.guessing(admin.daemon, pool),
+        hints.guessing(admin, pool),
         hints.guessing_member(admin, pool, member),
     ):
         answer = order(admin)

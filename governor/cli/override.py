@@ -77,7 +77,7 @@ def override(
     from governor.cli.status import override_record, record
     from governor.v1.admin_pb2 import ClearOverrideRequest, SetOverrideRequest
 
-    with reached(settings.where()) as admin, hints.guessing(admin.daemon, name):
+    with reached(settings.where()) as admin, hints.guessing(admin, name):
         if length is None:
             answer = admin.ask(lambda stub: stub.ClearOverride, ClearOverrideRequest(resource=name, reason=reason))
         else:

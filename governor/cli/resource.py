@@ -43,7 +43,7 @@ def resource(settings: Settings, *, name: str, limit: int) -> None:
     from governor.cli.looking import look
     from governor.cli.status import plain, record
 
-    with reached(settings.where()) as admin, hints.guessing(admin.daemon, name):
+    with reached(settings.where()) as admin, hints.guessing(admin, name):
         seen = look(admin, name, limit)
     if settings.json:
         say_json(

@@ -115,9 +115,9 @@ def drain(settings: Settings, *, name: str, wait: bool, timeout: int | None, rea
     from governor.cli.admin import reached
     from governor.cli.emptying import until_empty
 
-    with reached(settings.where()) as admin, hints.guessing(admin.daemon, name):
+    with reached(settings.where()) as admin, hints.guessing(admin, name):
         answer = order(admin)
-        last = until_empty(admin.daemon, name, timeout)
+        last = until_empty(admin, name, timeout)
     if settings.json:
         _say_record(last or answer.resource, changed=answer.changed)
     else:
@@ -130,7 +130,7 @@ def _order(settings: Settings, name: str, word: str, order: "Callable[[Admin], S
     from governor.cli import hints
     from governor.cli.admin import reached
 
-    with reached(settings.where()) as admin, hints.guessing(admin.daemon, name):
+    with reached(settings.where()) as admin, hints.guessing(admin, name):
         answer = order(admin)
     if settings.json:
         _say_record(answer.resource, changed=answer.changed)

@@ -64,13 +64,13 @@ def _fit(shown: list[Column], sizes: dict[str, int], width: int) -> None:
     """Leave out columns, and make others narrower, as far as they allow it."""
     while _sum(shown, sizes) > width and (last := max(shown, key=lambda column: column.rank)).rank:
         shown.remove(last)
-    for _ in shown:
-        over = _sum(shown, sizes) - width
-        elastic = [column.title for column in shown if column.elastic and sizes[column.title] > _LEAST]
-        if over <= 0 or not elastic:
+    elastic = [column.title for column in shown if column.elastic]
+    # Column by column of the terminal, so that of a long name and a long note neither takes all there is.
+    for _ in range(_sum(shown, sizes) - width):
+        widest = max(elastic, key=lambda title: sizes[title], default=None)
+        if widest is None or sizes[widest] <= _LEAST:
             break
-        widest = max(elastic, key=lambda title: sizes[title])
-        sizes[widest] = max(_LEAST, sizes[widest] - over)
+        sizes[widest] -= 1
     first = shown[0]
     if first.whole and (over := _sum(shown, sizes) - width) > 0:
         fitting = [size for size in map(cell_len, (first.title, *first.cells)) if size <= sizes[first.title] - over]

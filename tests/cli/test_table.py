@@ -108,6 +108,14 @@ def test_a_narrow_terminal_gets_fewer_columns() -> None:
     assert narrow == ["ID  CLIENT", " 1  importer-…", "22  web"]
 
 
+def test_of_two_long_texts_neither_takes_all_there_is() -> None:
+    """The longer one is cut to the length of the other, and then both alike."""
+    both = [Column("NAME", ["n" * 60], left=True, elastic=True), Column("NOTE", ["m" * 30], left=True, elastic=True)]
+
+    assert [len(part) for part in [*arrange(both, width=72)][1].split()] == [40, 30]
+    assert [len(part) for part in [*arrange(both, width=42)][1].split()] == [20, 20]
+
+
 @pytest.mark.parametrize("width", range(1, 60))
 def test_no_line_is_longer_than_the_terminal(width: int) -> None:
     """Until only what cannot be cut is left: a number, and eight columns of a text."""

@@ -224,6 +224,10 @@ semaphores: {{orders: {{permits: 2}}}}
             done = forked(command, "--address", address)
             assert (done.returncode, done.stderr) == (0, ""), (command, address)
         assert "orders" in forked("status", "--address", address).stdout
+        drained = forked("drain", "orders", "--wait", "--timeout", "30s", "--address", address)
+        assert (drained.returncode, drained.stdout) == (0, "orders: drained, nothing of it is held\n"), drained.stderr
+        assert "did you mean 'orders'?" in forked("resume", "order", "--address", address).stderr
+        assert forked("resume", "orders", "--address", address).returncode == 0
     refused = forked("acquire", "orders", "--address", daemon.addresses[0])
     assert refused.returncode == 4
     assert "GOVERNOR_TOKEN_FILE names the file with it" in refused.stderr

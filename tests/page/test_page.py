@@ -45,6 +45,21 @@ class TestTheTable:
         await page.until("document.querySelectorAll('tr.resource').length === 2")
         assert await texts(page, ".name") == ["other", "third"]
 
+    async def test_a_long_name_is_as_high_as_its_lines(self, page: Page, scene: Shown) -> None:
+        """What is the matter has a line below it, if anything is; else there is none."""
+        long = "a-name-" * 12
+        scene.declare(semaphore(f"{long}1", 1), semaphore(f"{long}2", 1))
+        scene.driver.set_standing(f"{long}2", Standing.PAUSED)
+        await show(page, scene, many=2)
+        await page.until("document.querySelector('.mark') !== null")
+        paused, plain = await page.run(
+            "[true, false].map(marked => [...document.querySelectorAll('tr.resource > th')]"
+            ".find(th => (th.querySelector('.mark') !== null) === marked))"
+            ".map(th => th.clientHeight - th.querySelector('.name').offsetHeight)"
+        )
+
+        assert plain < 16 < paused
+
     async def test_what_is_the_matter_is_marked(self, page: Page, scene: Shown) -> None:
         """In words, not by color alone."""
         scene.declare(
