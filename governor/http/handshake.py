@@ -127,8 +127,6 @@ class Handshakes:
         self, transport: asyncio.Transport, done: Callable[[asyncio.Transport, bytes], None], failed: Callable[[], None]
     ) -> None:
         """``done``: over what it goes from then on, and what has been said there by then. Else ``failed``, once."""
-        # What comes now is for whoever shakes hands.
-        transport.pause_reading()
         task = asyncio.ensure_future(self._shake(transport, done, failed))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -143,6 +141,10 @@ class Handshakes:
     async def _shake(
         self, transport: asyncio.Transport, done: Callable[[asyncio.Transport, bytes], None], failed: Callable[[], None]
     ) -> None:
+        # What comes is for whoever shakes hands. Not before here: asyncio begins to read only after it has told of a
+        # connection, and in Python 3.11.2 does so also if that was paused meanwhile. The task goes on in
+        # the next turn of the loop, before anything has been read.
+        transport.pause_reading()
         early = _Early()
         veiled: asyncio.Transport | None = None
         try:

@@ -105,6 +105,81 @@ async def test_what_is_sent_with_the_end_of_the_handshake_is_heard(server: HttpS
     assert heard.startswith(b"HTTP/1.1 200 OK\r\n")
 
 
+def _reads_though_paused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As asyncio of Python 3.11.2 does: a connection that was paused as soon as it was there is read all the same."""
+
+    def added(self: asyncio.Transport, fd: int, callback: Callable[..., object], *args: object) -> None:
+        if not self.is_closing():
+            self._loop._add_reader(fd, callback, *args)  # type: ignore[attr-defined]
+
+    monkeypatch.setattr("asyncio.selector_events._SelectorTransport._add_reader", added)
+
+
+@pytest.mark.parametrize("reads_though_paused", [False, True])
+@pytest.mark.parametrize("split", [1, 5, 100, None])
+async def test_what_is_said_before_the_handshake_begins_is_heard(
+    daemon: Daemon, pair: Pair, monkeypatch: pytest.MonkeyPatch, split: int | None, *, reads_though_paused: bool
+) -> None:
+    """With the connect or in pieces: while nobody knows yet what is shown, nothing of it is lost."""
+    if reads_though_paused:
+        _reads_though_paused(monkeypatch)
+    certificates = certificates_of(Tls(pair.cert, pair.key))
+    looking: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+    monkeypatch.setattr(certificates, "soon", lambda: looking)
+    server = await serve(TcpAddress("127.0.0.1", 0, tls=True), daemon.pages, certificates=certificates)
+    said = hello()
+    with socket.create_connection(("127.0.0.1", server.port)) as client:
+        # In the kernel before the loop has heard of the connection.
+        client.sendall(said[:split])
+        await until(lambda: server.connections == 1)
+        client.sendall(said[len(said[:split]) :])
+        for _ in range(20):  # turns in which whoever reads could take it
+            await asyncio.sleep(0)
+        looking.set_result(certificates.now())
+        client.setblocking(False)  # noqa: FBT003
+        answer = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(client, 1), 60)
+    await until(lambda: server.connections == 0)
+    await server.stop()
+
+    assert answer == b"\x16", "no ServerHello"
+
+
+async def test_a_client_that_says_hello_with_the_connect_gets_its_page(
+    server: HttpServer, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the loop does first, time after time."""
+    _reads_though_paused(monkeypatch)
+
+    def get() -> bytes:
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = trusting(authority).wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
+        with suppress(ssl.SSLWantReadError):
+            tls.do_handshake()
+        first = outgoing.read()
+        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
+            client.sendall(first)
+            while True:
+                answer = client.recv(65536)
+                assert answer, "cut off in the handshake"
+                incoming.write(answer)
+                with suppress(ssl.SSLWantReadError):
+                    tls.do_handshake()
+                    break
+            tls.write(b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            client.sendall(outgoing.read())
+            heard = b""
+            while b"healthy" not in heard and (more := client.recv(65536)):
+                incoming.write(more)
+                with suppress(ssl.SSLWantReadError):
+                    while said := tls.read(65536):
+                        heard += said
+        return heard
+
+    for _ in range(10):
+        assert (await asyncio.to_thread(get)).startswith(b"HTTP/1.1 200 OK\r\n")
+    await until(lambda: server.connections == 0)
+
+
 @pytest.mark.parametrize(
     "nonsense", [b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", b"\x16\x03\x01\xff\xff" * 9, bytes(range(256))]
 )
