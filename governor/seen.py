@@ -61,8 +61,10 @@ class Seen:
         return self._engine.windows(resource, now=self._clock.now())
 
     def place(self, ticket: TicketId) -> tuple[int, Nanos] | None:
-        """Where a ticket stands in line."""
-        return self._engine.place(ticket, now=self._clock.now())
+        """How many stand before a ticket in line, and how long it takes yet at the least, as far as limits can tell."""
+        now = self._clock.now()  # once: what could be at once would else be some microseconds away
+        place = self._engine.place(ticket, now=now)
+        return None if place is None else (place[0], place[1] - now)
 
     def remember(self, resource: str) -> Remembered:
         """What a restart must know of a resource that there is."""

@@ -178,7 +178,8 @@ class Session(Belongings):
         elif isinstance(answer, Queued):
             self._waiting[op] = (answer.ticket, claims)
             self._driver.tell(answer.ticket, partial(self._answered, op))
-            self._queued(op, claims, answer.ahead, answer.not_before, self._driver.stepped_at)
+            now = self._driver.stepped_at
+            self._queued(op, claims, answer.ahead, answer.not_before - now, waited=0, now=now)
         else:
             self.voice.refused(op, answer.denial, waited=answer.waited)
 
@@ -261,7 +262,8 @@ class Session(Belongings):
             return
         place, waiter = self._driver.place(known[0]), self._driver.waiter(known[0])
         if place is not None and waiter is not None:
-            self._queued(op, known[1], *place, waiter.since)
+            now = self._driver.now()
+            self._queued(op, known[1], *place, waited=now - waiter.since, now=now)
 
     # --- what happens to it ---------------------------------------------------------------------------------
 
@@ -321,10 +323,11 @@ class Session(Belongings):
         self.voice.all_granted(ops, granted, length)
         return True
 
-    def _queued(self, op: int, claims: tuple[Claim, ...], ahead: int, not_before: Nanos, since: Nanos) -> None:
+    def _queued(
+        self, op: int, claims: tuple[Claim, ...], ahead: int, at_least: Nanos, *, waited: Nanos, now: Nanos
+    ) -> None:
         assert self.voice is not None, "somebody stands in line who is not there"
-        now = self._driver.stepped_at
         expected = None
         if not self._driver.paused(claims):
-            expected = self._shared.pace.expected(claims, ahead, not_before - now, waited=now - since, now=now)
+            expected = self._shared.pace.expected(claims, ahead, at_least, waited=waited, now=now)
         self.voice.queued(op, ahead, expected)

@@ -38,8 +38,12 @@ Answer = TypeVar("Answer", bound=Message)
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs `governor` with these arguments, in this process, without the GOVERNOR_ADDRESS of the outside."""
+    """Runs `governor` with these arguments, in this process, without the GOVERNOR_ADDRESS of the outside.
+
+    It is 80 columns wide, wherever the tests themselves are run: a worker's output may be a terminal.
+    """
     monkeypatch.delenv("GOVERNOR_ADDRESS", raising=False)
+    monkeypatch.setenv("COLUMNS", "80")
 
     def governor(*arguments: str) -> Ended:
         monkeypatch.setattr("sys.argv", ["governor", *arguments])

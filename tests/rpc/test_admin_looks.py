@@ -233,6 +233,29 @@ async def test_a_place_in_line(operators: Operated) -> None:
     assert {waiter.place: waiter.expected.seconds for waiter in await waiters(operators)} == {1: 1, 2: 2}
 
 
+async def test_nothing_is_foretold_of_a_line_that_has_not_moved(
+    operators: Operated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also by a clock that goes on between two looks at it, as every clock does."""
+    world = operators.world
+
+    def now() -> int:
+        world.clock.time += 1_000
+        return world.clock.time
+
+    monkeypatch.setattr(world.clock, "now", now)
+    for _ in range(2):
+        await world.stub.Acquire(ask("sem"))
+    peer = await Peer.begin(world, hello("web"), acquires=[want(1)])
+    again = await peer.do(places=[1])
+
+    told = [*peer.heard.queued, *again.queued]
+    assert len(told) >= 2
+    assert not any(place.HasField("expected") for place in told)
+    (waiter,) = await waiters(operators)
+    assert not waiter.HasField("expected")
+
+
 async def test_a_wait_for_a_rate_is_known(operators: Operated) -> None:
     """Each stands behind those ahead of it, whoever asks for the list."""
     await operators.world.stub.Acquire(ask("rate"))

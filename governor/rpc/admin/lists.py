@@ -106,7 +106,7 @@ class Lists:
                 return None
             now = self._clock.now()
             standing = self._driver.place(ticket)
-            at_least = 0 if standing is None else standing[1] - now
+            at_least = 0 if standing is None else standing[1]
             paused, expected = self._driver.paused(view.claims), None
             if not paused:
                 expected = self._sessions.expected(view.claims, before, at_least, waited=now - view.since, now=now)
