@@ -615,6 +615,7 @@ async def test_a_session_that_begins_is_told_whose_it_would_be(folder: Path) -> 
     reader = Client("r", (digest_of(b"token of r"),), frozenset({Verb.READ}))
     async with world(folder, *RESOURCES, clients=(reader,)) as governor:
         stream = governor.stub.Session(metadata=known("r"))
+        await stream.write(pb.SessionRequest(hello=hello("r")))  # nobody is refused before he has said something
         error = await ended(stream)
 
     assert error is not None
