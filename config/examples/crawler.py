@@ -4,7 +4,7 @@
 
 It fetches every page that can be reached within the site. However many tasks it starts, on however many machines: each
 fetch has a call of the rate limit and one of the places, both granted together or neither. Needs a daemon on
-partner-apis.yaml; `python -m http.server` serves a site to try it on.
+partner-apis.yaml; `python -m http.server --bind 127.0.0.1` serves a site to try it on.
 """
 
 import asyncio
