@@ -15,7 +15,7 @@ import grpc
 
 from governor.v1 import governor_pb2 as pb
 from governor.v1.governor_pb2_grpc import GovernorStub
-from tests.cli.process import BOUND, COMMAND, ROOT
+from tests.cli.process import BOUND, COMMAND, forked
 from tests.e2e.nursery import NURSERY, Process
 
 YAML = """\
@@ -78,9 +78,7 @@ def serving(folder: Path) -> Iterator[Daemon]:
 
 def serve(*arguments: str) -> subprocess.CompletedProcess[str]:
     """A daemon that will not start."""
-    return subprocess.run(
-        [*COMMAND, "serve", *arguments], capture_output=True, text=True, timeout=BOUND, check=False, cwd=ROOT
-    )
+    return forked("serve", *arguments)
 
 
 def resources(address: str) -> dict[str, pb.Resource]:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.cli.conftest import Run, lease_of
 from tests.cli.daemon import Daemon, resources, stands_in_line, until_free
-from tests.cli.process import BOUND, ROOT, ended, running
+from tests.cli.process import BOUND, ROOT, forked, running
 from tests.cli.terminal import CTRL_BACKSLASH, CTRL_C, CTRL_Z, Terminal, terminal
 from tests.e2e.process import until
 
@@ -139,7 +139,7 @@ def test_a_refusal_at_a_terminal_reads_as_any_other(run: Run, screen: Terminal) 
     """The same words, and the same exit codes."""
     held = lease_of(run, "thumbnails=2")
     for words, code in [("thumbnails --wait 0", 75), ("thumbnails --wait 50ms", 124), ("thumbnals", 2), ("shard=4", 2)]:
-        elsewhere = ended("acquire", *words.split())
+        elsewhere = forked("acquire", *words.split())
         screen.type(f"governor acquire {words}; echo is $?\n")
         said = screen.until(rf"\nis {code}\r\n")
 
@@ -173,7 +173,7 @@ def test_nothing_is_drawn_from_the_background(own: Daemon, run: Run, screen: Ter
     held = lease_of(run, "thumbnails=2")
     screen.type("governor run thumbnails -- echo begun &\n")
     screen.shows(PROMPT)
-    assert ended("acquire", "thumbnails", "--wait", "1500ms").returncode == 124
+    assert forked("acquire", "thumbnails", "--wait", "1500ms").returncode == 124
     assert run("release", str(held)).exit == 0
     screen.shows("begun")
 

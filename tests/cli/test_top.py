@@ -14,7 +14,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.cli.daemon import Daemon, serving, stands_in_line
-from tests.cli.process import BOUND, COMMAND, ended, running
+from tests.cli.process import BOUND, COMMAND, ended, forked, running
 from tests.cli.tmux import Window, window
 from tests.programs import needed
 
@@ -30,9 +30,9 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         # Whoever is cut short is told so, but not in the time that these tests take.
         text = daemon.config.read_text()
         daemon.config.write_text(text.replace("thumbnails: {permits: 2}", "thumbnails: {permits: 2, max_wait: 1h}"))
-        assert ended("reload", "--address", daemon.address).returncode == 0
+        assert forked("reload", "--address", daemon.address).returncode == 0
         for claim in ("thumbnails=2", "orders-db"):
-            assert ended("acquire", claim, "--lease", "1h", "--address", daemon.address).returncode == 0
+            assert forked("acquire", claim, "--lease", "1h", "--address", daemon.address).returncode == 0
         with running("acquire", "thumbnails", "--wait", "1h", "--address", daemon.address):
             stands_in_line(daemon.address, "thumbnails")
             yield daemon
@@ -75,11 +75,11 @@ def test_what_hurts_comes_first(top: Window) -> None:
 
 def test_it_lives(top: Window, busy: Daemon) -> None:
     """What changes is seen without a key."""
-    asked = ended("acquire", "severe", "--lease", "1h", "--address", busy.address, "-o", "json")
+    asked = forked("acquire", "severe", "--lease", "1h", "--address", busy.address, "-o", "json")
     screen = top.until(lambda screen: any("severe" in line and "1/1" in line for line in screen))
     assert rows(screen)[1] == "severe"
     lease = str(json.loads(asked.stdout)["lease"])
-    assert ended("release", lease, "--address", busy.address).returncode == 0
+    assert forked("release", lease, "--address", busy.address).returncode == 0
     top.until(lambda screen: any("severe" in line and "0/1" in line for line in screen))
 
 

@@ -7,7 +7,6 @@ three must agree. ``make test-long`` looks longer. A failure prints how to repea
 from collections import Counter
 from typing import Final
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -55,10 +54,6 @@ from tests.core.model import Model, Place
 from tests.core.model_limits import DumbPool
 from tests.core.reborn import reborn, written
 from tests.core.record import Record, never_more
-
-# What happens here is a matter of chance: it may not be why all of the core is covered. Counting would also double what
-# this costs.
-pytestmark = pytest.mark.no_cover
 
 
 class EngineMachine(RuleBasedStateMachine):

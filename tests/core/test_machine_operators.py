@@ -3,7 +3,6 @@
 from collections import Counter
 from typing import Final
 
-import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
@@ -25,10 +24,6 @@ from governor.core.types import Claim, Nanos, Standing
 from tests.core.anything import NAMES, extremes, lengths, mostly, other_resources, rate_limits, semaphores
 from tests.core.compared import compared
 from tests.core.test_machine import EngineMachine, many
-
-# What happens here is a matter of chance: it may not be why all of the core is covered. Counting would also double what
-# this costs.
-pytestmark = pytest.mark.no_cover
 
 CLOSED: Final = (Standing.PAUSED, Standing.PAUSED, Standing.DRAINING)
 

@@ -9,7 +9,7 @@ import pytest
 from governor.core.effects import Effect, LeaseState, ReconfigureRefused, RestoreRefused
 from governor.core.engine import Engine
 from governor.core.events import Reconfigure, ReserveIds, Restore
-from governor.core.kinds.pool import MemberSpec
+from governor.core.kinds.pool import MemberSpec, Order
 from governor.core.resource import Remembered, ResourceSpec
 from governor.core.snapshot import Held, Past
 from governor.core.types import SECOND, Claim, EndReason, Grant, LeaseId, Member, Nanos, Outcome, Reason
@@ -192,6 +192,33 @@ def test_a_mark_says_when_a_pool_must_be_remembered() -> None:
     assert changed == [False, True, False, True, False]
 
 
+def test_a_mark_says_when_a_rate_limit_must_be_remembered() -> None:
+    """Whenever something is spent of it, and not while time brings it back."""
+    play = Play(api)
+    idle = play.engine.marks("api")
+    play.ask("api")
+    spent = play.engine.marks("api")
+    play.at(10 * SECOND)
+
+    assert idle != spent
+    assert play.engine.marks("api") == spent
+
+
+def test_what_did_not_fit_into_a_lower_burst_is_spent_after_a_restart_too() -> None:
+    """Five of 5/10s were taken, and 1/10s holds now: the old limit once more does not give them back."""
+    wide, narrow = rate_limit("api", (5, 10 * SECOND, 5)), rate_limit("api", (1, 10 * SECOND, 1))
+    play = Play(wide)
+    play.ask(("api", 5))
+    play.reconfigure(narrow)
+
+    play.restart(narrow, now=LATER)
+    play.reconfigure(wide)
+
+    assert play.resource("api").available == 0
+    play.at(LATER + 9 * SECOND)
+    assert play.resource("api").available == 4
+
+
 def test_what_was_remembered_earlier_counts_from_then() -> None:
     """A rate limit that was remembered 4 s before the daemon's last sign of life has had these 4 s to recover."""
     play = Play(api)
@@ -249,6 +276,30 @@ def test_a_member_that_nobody_declares_any_more_is_known_while_it_is_lent() -> N
 
     assert play.held(held) is not None
     assert again.grants[0].members == (Member("west", (("at", "1"),), 2),)
+
+
+def test_a_member_that_is_neither_declared_nor_lent_is_forgotten() -> None:
+    """Declared again some day, it is a new one: of the first generation, and in no quarantine."""
+    held, specs = book_of(conn)
+    known = {name: {"opened": 0, "idle": 0, "generation": 3} for name in ("east", "north")}
+    play = Play()
+    play.engine = restored(specs, held, Remembered(conn, known, 0))
+
+    play.reconfigure(pool("conn", ["east", "west", "north"], order=Order.FIFO))
+
+    members = [play.granted(play.ask("conn")).grants[0].members for _ in range(2)]
+    assert members == [(Member("west", (), 1),), (Member("north", (), 1),)]
+
+
+def test_a_member_that_is_lent_in_part_is_free_for_the_rest() -> None:
+    """One lease of two lives: after a restart one more is granted, and no third."""
+    shared = pool("conn", [MemberSpec("east", (), 2)])
+    play = Play(shared)
+    play.ask("conn")
+    play.restart(shared, now=LATER)
+
+    assert play.has(play.ask("conn"))
+    assert play.denial(play.ask("conn", wait=0)).reason is Reason.NONE_FREE
 
 
 def test_a_member_lent_later_than_the_pool_was_remembered_keeps_its_generation() -> None:

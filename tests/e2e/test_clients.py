@@ -8,7 +8,7 @@ import pytest
 from governor import Client, NotGranted, Unavailable
 from governor.token import digest, new
 from tests.cli.conftest import Ended
-from tests.cli.process import ended, running
+from tests.cli.process import forked, running
 from tests.e2e.conftest import Start
 from tests.e2e.process import Daemon, until
 from tests.e2e.test_reload import edit
@@ -34,7 +34,7 @@ def _verbs(name: str) -> str:
 
 def command(daemon: Daemon, token: Path | None, *arguments: str, address: str = "") -> Ended:
     """Run to its end, with that token."""
-    done = ended(
+    done = forked(
         *arguments, GOVERNOR_ADDRESS=address or daemon.address, GOVERNOR_TOKEN_FILE="" if token is None else str(token)
     )
     return Ended(done.returncode, done.stdout, done.stderr)

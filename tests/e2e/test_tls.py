@@ -12,7 +12,7 @@ from governor import Client, Unavailable, UsageError
 from governor.token import digest, new
 from tests.certificates import Authority, Pair
 from tests.cli.conftest import Ended
-from tests.cli.process import ended
+from tests.cli.process import ended, forked
 from tests.e2e.conftest import Start
 from tests.e2e.process import Daemon, until
 
@@ -52,7 +52,7 @@ def refused(daemon: Daemon, **how: object) -> str:
 
 def command(address: str, *arguments: str, ca: Path | None = None, pair: Pair | None = None, token: str = "") -> Ended:
     """Run to its end; ``token``: the file with it."""
-    done = ended(
+    done = forked(
         *arguments,
         *("--address", address),
         GOVERNOR_CA=str(ca or ""),
