@@ -138,10 +138,20 @@ def test_a_pipe_that_nobody_reads_holds_up_nobody(reader: Reader, monkeypatch: p
     log.say("at last")
     log.stop()
 
-    *early, gap, last = [line for line in reader.lines() if line]
-    assert [int(line.split()[0]) for line in early] == list(range(len(early)))
-    assert 100 <= len(early) < 1000
-    assert gap == f"{1000 - len(early)} lines of the log were dropped: nobody took them in time"
+    *told, last = [line for line in reader.lines() if line]
+    number = gaps = 0
+    for line in told:
+        if line == f"{number} line":
+            number += 1
+        else:
+            # The log's thread may take a line before it finds the pipe full: then there is room for this much.
+            gap = re.fullmatch(r"(\d+) lines? of the log (was|were) dropped: nobody took them in time", line)
+            assert gap, line
+            number += int(gap[1])
+            gaps += 1
+    assert number == 1000
+    assert 1 <= gaps <= 2
+    assert 100 <= len(told) - gaps < 1000
     assert last == "at last"
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.e2e.process import until
-from tests.faults.scene import Scene
+from tests.faults.scene import PROGRAMS, Scene
 
 Harm = Callable[[Scene], None]
 
@@ -122,7 +122,9 @@ def fill(scene: Scene) -> None:
         _pour(ballast)
         return not _writable(scene)
 
+    refused = scene.told("state_unwritable")
     until(full, "the daemon notices that the disk is full")
+    until(lambda: full() and any(refused(name) for name, _ in PROGRAMS), "a program is told that nothing is granted")
     scene.sleep(0.1, 1)
     ballast.unlink()
     until(lambda: _writable(scene), "it writes again")

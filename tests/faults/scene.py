@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -142,15 +142,20 @@ class Scene:
 
     def at_work(self) -> None:
         """From now on every program is granted something yet: whatever befell them is over."""
+        granted = self.told("granted")
+        for name, _ in PROGRAMS:
+            until(partial(granted, name), f"{name} is granted something again")
+
+    def told(self, result: str) -> Callable[[str], bool]:
+        """Tells of a program, by its name, whether it had this answer since now."""
         since = {name: self._diary(name).stat().st_size for name, _ in PROGRAMS}
 
-        def granted(name: str) -> bool:
+        def had(name: str) -> bool:
             with self._diary(name).open("rb") as diary:
                 diary.seek(since[name])
-                return b'"granted"' in diary.read()
+                return f'"{result}"'.encode() in diary.read()
 
-        for name in since:
-            until(partial(granted, name), f"{name} is granted something again")
+        return had
 
     def _diary(self, name: str) -> Path:
         return self.folder / f"{name}.jsonl"
