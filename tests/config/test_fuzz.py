@@ -139,7 +139,7 @@ _LENT = {"defaults", "semaphores", "pools", "rate_limits"}
 
 
 def around(place: tuple[str | int, ...]) -> dict[str, Json]:
-    """Of the file in which everything is used, the half that can have to do with ``place``: it is read in half the time."""
+    """Of the file in which everything is used, the half that can have to do with ``place``: half as much to read."""
     lent = place[0] in _LENT
     return {key: value for key, value in FULL.items() if (key in _LENT) is lent}
 

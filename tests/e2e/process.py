@@ -1,5 +1,6 @@
 """A daemon of its own process, as an operator would start it, and what it leaves behind when it ends."""
 
+import atexit
 import os
 import re
 import signal
@@ -63,6 +64,8 @@ class Daemon:
         told, tells = os.pipe()
         whole = [*command, "--config", str(config), "--state", str(state), "--log-format", log_format]
         self.process = _begin(whole, tells, forked=forked and can_be(command))
+        # A test that fails may not come to the line that ends it.
+        atexit.register(self.process.kill)
         self._stderr = told
         self._lines: list[str] = []
         self._expected: list[str] = []
@@ -127,14 +130,14 @@ class Daemon:
     def exit_code(self) -> int:
         """Wait for its end, which must come within the bound."""
         code = self.process.wait(BOUND)
+        atexit.unregister(self.process.kill)
         self._reader.join(BOUND)
         return code
 
     def kill(self) -> None:
         """SIGKILL: no last word, and no blame for it."""
         self.process.kill()
-        self.process.wait(BOUND)
-        self._reader.join(BOUND)
+        self.exit_code()
 
     def end(self) -> int:
         """SIGTERM, and once more for leases that are still held; its exit code."""
