@@ -32,6 +32,8 @@ class Client:
         self._asks = 0
         self._patience = world.between(200 * MILLISECOND, 5 * SECOND)
         self._pace = world.between(20 * MILLISECOND, 2 * SECOND)
+        # After which share of its time a lease is renewed: in good time, or at the last moment.
+        self._renews_after = world.chance.choice((0.33, 0.9))
         # Whether the ask of now is made once more behind everybody's back.
         self._echoed = False
 
@@ -91,9 +93,10 @@ class Client:
         chance = self._world.chance
         renews = chance.random() < 0.5
         left = self._world.between(MILLISECOND, (4 if renews else 1) * length + MILLISECOND)
-        while renews and left > length // 3:
-            yield length // 3
-            left -= length // 3
+        pause = int(self._renews_after * length)
+        while renews and left > pause:
+            yield pause
+            left -= pause
             yield from self._name_it("renew", Renew((lease,), chance.choice((None, None, length))), lease)
         yield left
 

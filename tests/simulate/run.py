@@ -3,6 +3,7 @@
 It knows what befalls a world. It must never judge: that is for the checker, which sees no more than the clients saw.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -33,18 +34,17 @@ class Outcome:
     freezes: int
 
 
-def run(seed: int, *, hasty: bool = False) -> Outcome:
-    """All that follows from this seed."""
+def run(seed: int, but: Callable[[Manner], Manner] = lambda drawn: drawn) -> Outcome:
+    """All that follows from this seed, and from what is not as it was drawn."""
     world = World(seed)
     chance = world.chance
-    manner = Manner(
+    drawn = Manner(
         at_once=chance.choice((1, 2, 1000)),
         to_disk=chance.choice((0, 0, 5 * MILLISECOND, 300 * MILLISECOND)),
         dies=chance.choice((0, 0.002, 0.02)),
         grace=chance.choice((0, 200 * MILLISECOND, 5 * SECOND)),
-        hasty=hasty,
     )
-    daemon = Daemon(world, manner, specs(world, ()))
+    daemon = Daemon(world, but(drawn), specs(world, ()))
     history = History(declared=[Declared(bounds(daemon.specs))])
     for number in range(chance.randint(2, 7)):
         world.live(Client(f"client-{number}", world, daemon, history).life())

@@ -9,8 +9,9 @@ import pytest
 from governor.core.effects import Effect, LeaseEnded, LeaseExtended
 from governor.core.kinds.semaphore import Semaphore
 from governor.core.resource import Remembered
-from governor.core.types import LeaseId, Nanos
+from governor.core.types import MILLISECOND, LeaseId, Nanos
 from tests.simulate.__main__ import kept
+from tests.simulate.daemon import Manner
 from tests.simulate.run import run
 from tests.simulate.store import Scribe, Tables, Transaction
 
@@ -37,7 +38,7 @@ def test_a_world_is_busy() -> None:
     outcomes = [run(seed) for seed in range(20)]
     results = {call.result for outcome in outcomes for call in outcome.history.calls}
 
-    assert all(outcome.boots > 1 for outcome in outcomes)
+    assert sum(outcome.boots - 1 for outcome in outcomes) > len(outcomes)
     assert sum(outcome.freezes for outcome in outcomes) > 0
     assert results >= {
         "",
@@ -52,14 +53,14 @@ def test_a_world_is_busy() -> None:
     }
 
 
-def shows(rule: str, *, hasty: bool = False) -> bool:
+def shows(rule: str, but: Callable[[Manner], Manner] = lambda drawn: drawn) -> bool:
     """Whether some world breaks this rule."""
-    return any(problem.startswith(rule) for seed in range(_WORLDS) for problem in run(seed, hasty=hasty).problems)
+    return any(problem.startswith(rule) for seed in range(_WORLDS) for problem in run(seed, but).problems)
 
 
 def test_an_answer_before_it_is_written_shows() -> None:
     """A lease that somebody was told he has, and that was not written yet when the daemon died."""
-    assert shows("I12", hasty=True)
+    assert shows("I12", lambda drawn: replace(drawn, hasty=True, to_disk=300 * MILLISECOND, dies=0.02))
 
 
 def with_written(change: Callable[[Transaction], None]) -> Callable[[Transaction, Tables], None]:
@@ -141,7 +142,8 @@ def test_a_renewal_that_is_written_late_shows(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(Scribe, "observe", put_off)
     monkeypatch.setattr(Scribe, "transaction", write)
 
-    assert shows("I12")
+    # A daemon that dies often, and gives nothing that would hide what is missing.
+    assert shows("I12", lambda drawn: replace(drawn, grace=0, dies=0.02))
 
 
 def test_an_engine_that_lends_too_much_shows(monkeypatch: pytest.MonkeyPatch) -> None:
