@@ -6,78 +6,44 @@ from a log alone that
 - no two leases overlap beyond a limit, nor does a rate limit grant more than its windows allow (I1, I2, I9),
 - lease ids only rise (I7),
 - nobody is granted twice for one request id (I8),
-- no lease is forgotten that somebody was told he has, and none comes back that was given back (I6, I12).
+- no lease is forgotten that somebody was told he has, and none comes back that was given back (I6, I12),
+- what somebody was told of his lease or his wait holds, whatever is declared or befalls the daemon afterwards.
 
 What happened at which instant is not known, only that it was between an ask and its answer. So each rule is about what
 is certain: a lease is held *for certain* from the answer that says so until its holder gives it back, or until its time
-is over, counted from the ask, if not from that of a later renewal. Whatever breaks a rule is a fault for certain; what
-nobody could have seen is not found.
+is over, counted from the ask, if not from that of a later renewal. Who is cut off holds it for as long after that as he
+was told, and who knows that the daemon is dead for as much longer as that one has promised. Whatever breaks a rule is a
+fault for certain; what nobody could have seen is not found.
 """
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
 from itertools import accumulate, pairwise
 from math import lcm
+from typing import Final, Literal
 
-from tests.history.log import DEAD, GRANTED, NEVER, RELEASED, RENEWED, Call, Declared, History, Nanos
+from tests.history.log import DEAD, NEVER, RELEASED, RENEWED, Call, Declared, History, Nanos
+from tests.history.tenures import Tenure, grants, request, tenures
+
+# What cannot be the answer to whoever asks again for what he has.
+_NOT_YOURS: Final = frozenset(
+    {
+        "above_capacity",
+        "hopeless",
+        "lease_ended",
+        "line_full",
+        "malformed",
+        "none_free",
+        "request_id_reused",
+        "unknown_resource",
+        "wait_over",
+    }
+)
 
 # Permits, period and burst of a rate limit; and from when until when that may have been in force.
 Window = tuple[int, Nanos, int]
 Span = tuple[Nanos, Nanos, Window]
-
-
-@dataclass(slots=True)
-class Tenure:
-    """One lease as its clients know it, by the first ``call`` that was told of it, at ``answered``.
-
-    ``asked`` is when it was first asked for, and ``named`` are the calls that named it afterwards.
-    """
-
-    id: int
-    call: Call
-    asked: Nanos
-    answered: Nanos
-    named: list[Call] = field(default_factory=list)
-
-    @property
-    def lent(self) -> bool:
-        """Whether there is anything to hold; what was only spent has no time."""
-        return self.call.remaining is not None
-
-    def until(self) -> Nanos:
-        """When its time is over at the earliest, if nobody lets it go.
-
-        A renewal that was answered well proves that it lived until then, whatever was known before. One that says how
-        long may have made it shorter, also if it was not answered, and of two at one time either may have been the
-        last. One that does not say takes nothing away.
-        """
-        if self.call.remaining is None:
-            return NEVER
-        until, settled = self.call.asked + self.call.remaining, self.answered
-        for call in sorted(self.named, key=lambda call: call.asked):
-            if call.verb != "renew" or call.result not in {"", RENEWED}:
-                continue
-            last = call.result == RENEWED and call.asked >= settled
-            settled = max(settled, call.asked if call.answered is None else call.answered)
-            length = call.remaining if call.remaining is not None else call.length
-            if length is None:
-                continue
-            if call.length is not None:
-                until = call.asked + length if last else min(until, call.asked + length)
-            elif last:
-                until = max(until, call.asked + length)
-        return until
-
-    def let_go(self, but_for: Call | None = None) -> Nanos:
-        """When somebody first set out to give it back, or was cut off, other than by this call."""
-        calls = [call.asked for call in self.named if call is not but_for and call.verb in {"release", "gone"}]
-        return min(calls, default=NEVER)
-
-    def sure(self) -> tuple[Nanos, Nanos]:
-        """When it is held for certain; empty if its end comes before its beginning."""
-        return self.answered, min(self.until(), self.let_go())
 
 
 def check(history: History) -> list[str]:
@@ -87,45 +53,12 @@ def check(history: History) -> list[str]:
         *_request_ids(history),
         *_ids(known),
         *_lives(known),
+        *_renewals(history, known),
         *_repeats(history, known),
+        *_waits(history),
         *_overlaps(history, known),
         *_rates(history, known),
     ]
-
-
-# --- reading the log ----------------------------------------------------------------------------------------------
-
-
-def tenures(history: History) -> dict[int, Tenure]:
-    """Every lease that anybody was told of, by its id."""
-    first_asked: dict[tuple[str, str], Nanos] = {}
-    for call in history.calls:
-        if call.verb == "acquire" and call.request_id:
-            first_asked[_request(call)] = min(call.asked, first_asked.get(_request(call), NEVER))
-    found: dict[int, Tenure] = {}
-    for call in _grants(history):
-        if call.lease is not None and call.answered is not None and call.lease not in found:
-            asked = first_asked.get(_request(call), call.asked)
-            found[call.lease] = Tenure(call.lease, call, asked, call.answered)
-    for call in history.calls:
-        if call.verb in {"release", "renew"} and call.lease in found:
-            found[call.lease].named.append(call)
-        elif call.verb == "gone":
-            for tenure in found.values():
-                theirs = call.lease == tenure.id if call.lease is not None else call.client == tenure.call.client
-                if theirs and tenure.asked <= call.asked:
-                    tenure.named.append(call)
-    return found
-
-
-def _grants(history: History) -> list[Call]:
-    """The asks that were granted, in the order of the answers."""
-    calls = [call for call in history.calls if call.verb == "acquire" and call.result == GRANTED]
-    return sorted(calls, key=lambda call: call.answered or 0)
-
-
-def _request(call: Call) -> tuple[str, str]:
-    return call.client, call.request_id
 
 
 # --- the rules ----------------------------------------------------------------------------------------------------
@@ -135,13 +68,13 @@ def _request_ids(history: History) -> Iterator[str]:
     """I8: all that is ever granted for one request id is one lease, and a lease is of one request id."""
     by_request: dict[tuple[str, str], Call] = {}
     by_lease: dict[int | None, Call] = {}
-    for call in _grants(history):
+    for call in grants(history):
         other = by_lease.setdefault(call.lease, call)
-        if other is not call and (not call.request_id or _request(other) != _request(call)):
+        if other is not call and (not call.request_id or request(other) != request(call)):
             yield f"I7: lease {call.lease} was granted to two: {other} and {call}"
-        first = by_request.setdefault(_request(call), call) if call.request_id else call
+        first = by_request.setdefault(request(call), call) if call.request_id else call
         if first.lease != call.lease:
-            yield f"I8: {_request(call)} was granted twice: {first} and {call}"
+            yield f"I8: {request(call)} was granted twice: {first} and {call}"
 
 
 def _ids(known: dict[int, Tenure]) -> Iterator[str]:
@@ -169,11 +102,68 @@ def _lives(known: dict[int, Tenure]) -> Iterator[str]:
                 yield f"I6: lease {tenure.id} was given back, and came back: {call}"
 
 
+def _renewals(history: History, known: dict[int, Tenure]) -> Iterator[str]:
+    """Who renews and does not say for how long is given what he was granted, or what may be lent at most, if less."""
+    for tenure in known.values():
+        granted = tenure.call.remaining
+        for call in tenure.named:
+            if call.verb != "renew" or call.length is not None or call.answered is None or granted is None:
+                continue
+            if tenure.call.again:
+                continue  # what it was granted for, nobody knows
+            most = _least(history, call, call.answered, tenure.call.claims, "max_lease")
+            if most is None:
+                continue
+            caps = [each.max_lease for each in history.declared if _in_force(each, call.asked, call.answered)]
+            most = min([most, *[cap for cap in caps if cap]])
+            if call.result not in {RENEWED, *DEAD}:
+                yield f"I12: lease {tenure.id} was not renewed: {tenure.call}, and then {call}"
+            elif call.remaining is not None and call.remaining < min(granted, most):
+                yield f"I12: lease {tenure.id} was renewed for less than it was granted: {tenure.call}, and then {call}"
+
+
+def _waits(history: History) -> Iterator[str]:
+    """Who is told that he waits is not told that his wait is over before it is, by what was declared when he asked."""
+    seen: set[tuple[str, str]] = set()
+    for call in sorted(history.calls, key=lambda call: call.asked):
+        if call.verb != "acquire" or (call.request_id and request(call) in seen):
+            continue
+        seen.add(request(call))
+        if call.result != "wait_over" or call.queued is None or call.answered is None:
+            continue
+        most = _least(history, call, call.queued, call.claims, "max_wait")
+        if most is not None and call.answered - call.asked < (most if call.wait is None else min(most, call.wait)):
+            yield f"told: an ask waited for less than it was told: {call}"
+
+
+def _least(
+    history: History, call: Call, until: Nanos, resources: Iterable[str], what: Literal["max_lease", "max_wait"]
+) -> Nanos | None:
+    """The least that any of these resources may have said of it between an ask and then; None: nothing is known.
+
+    For one that is declared no more that may be anything that was said of it before.
+    """
+    before = [each for each in history.declared if each.since <= until]
+    now = [each for each in before if _in_force(each, call.asked, until)]
+    said = [
+        getattr(each.bounds[name], what)
+        for name in resources
+        for each in (now if all(name in each.bounds for each in now) else before)
+        if name in each.bounds
+    ]
+    return min([length for length in said if length], default=None)
+
+
+def _in_force(declared: Declared, since: Nanos, until: Nanos) -> bool:
+    """Whether this may have been, at any instant between these."""
+    return declared.since <= until and declared.until >= since
+
+
 def _repeats(history: History, known: dict[int, Tenure]) -> Iterator[str]:
-    """I8, I12: while a lease is somebody's for certain, to ask for it again is not answered that it has ended."""
-    by_request = {_request(tenure.call): tenure for tenure in known.values() if tenure.call.request_id}
+    """I8, I12: while a lease is somebody's for certain, to ask for it again is answered by that lease."""
+    by_request = {request(tenure.call): tenure for tenure in known.values() if tenure.call.request_id}
     for call in history.calls:
-        tenure = by_request.get(_request(call)) if call.result == "lease_ended" else None
+        tenure = by_request.get(request(call)) if call.result in _NOT_YOURS else None
         if tenure is not None:
             begin, end = tenure.sure()
             if begin <= call.asked and (call.answered or NEVER) < end:
@@ -184,12 +174,16 @@ def _overlaps(history: History, known: dict[int, Tenure]) -> Iterator[str]:
     """I1, I2: what is held for certain at one instant is no more than there was when the last of it was granted."""
     held: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
     moves: list[tuple[Nanos, bool, int]] = []
+    shares: dict[int, list[tuple[tuple[str, str], int]]] = {}
+    spent = {name for each in history.declared for name, bound in each.bounds.items() if bound.spent}
     for tenure in known.values():
         begin, end = tenure.sure()
         if tenure.lent and begin < end:
             moves += [(begin, True, tenure.id), (end, False, tenure.id)]
+            for_nothing = {name for name in spent & tenure.call.claims.keys() if _may_be_spent(history, name, tenure)}
+            shares[tenure.id] = [each for each in _shares(tenure.call) if each[0][0] not in for_nothing]
     for _, begins, lease in sorted(moves):
-        for share, permits in _shares(known[lease].call):
+        for share, permits in shares[lease]:
             if not begins:
                 del held[share][lease]
                 continue
@@ -209,6 +203,14 @@ def _shares(call: Call) -> Iterator[tuple[tuple[str, str], int]]:
             yield (resource, member), members.count(member)
 
 
+def _may_be_spent(history: History, resource: str, tenure: Tenure) -> bool:
+    """Whether this may have been a rate limit when it was granted, whatever it is by now."""
+    return any(
+        _in_force(each, tenure.asked, tenure.answered) and resource in each.bounds and each.bounds[resource].spent
+        for each in history.declared
+    )
+
+
 def _most(declared: list[Declared], share: tuple[str, str], holders: list[Tenure]) -> int | None:
     """The limit when the last of these was granted, whichever that was; None is any number."""
     last_asked = max(holder.asked for holder in holders)
@@ -218,7 +220,7 @@ def _most(declared: list[Declared], share: tuple[str, str], holders: list[Tenure
         if holder.answered < last_asked:
             continue
         for each in declared:
-            if each.since <= holder.answered and each.until >= holder.asked and resource in each.bounds:
+            if _in_force(each, holder.asked, holder.answered) and resource in each.bounds:
                 bound = each.bounds[resource]
                 if bound.permits is None or bound.windows:
                     return None

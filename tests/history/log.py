@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Final, Literal
 
 Nanos = int
-Verb = Literal["acquire", "release", "renew", "gone"]
+Verb = Literal["acquire", "release", "renew", "gone", "died"]
 
 # What an answer may say went well. Anything else that it says is why it did not.
 GRANTED: Final = "granted"
@@ -30,8 +30,14 @@ class Call:
     ``acquire``: of ``claims``, under ``request_id``, which is unique to its client if it is not empty. If ``result`` is
     ``granted``, there are a ``lease``, what ``remaining`` time it was said to have (None: nothing was lent, only spent)
     and, for pools, ``members``. ``release`` and ``renew``: of one ``lease``; a renewal, too, has ``remaining``, and if
-    it asked for a ``length``, that. ``gone``: what the client holds may end from ``asked`` on, because it was cut off
-    for longer than its resources wait; one ``lease``, or all of them.
+    it asked for a ``length``, that. ``gone``: the client is cut off, and the daemon may know from ``asked`` on; what it
+    holds may end as much later as it was told; one ``lease``, or all of them. ``died``: its client knows that the
+    daemon of this ``boot`` is dead.
+
+    What a grant or a renewal says besides, as far as it is known: ``outlives`` is for how long the lease outlives a
+    client that is cut off (`NEVER`: until its own time is over), ``boot`` which daemon said so, and ``spare`` how much
+    longer the lease lives if that one dies. ``again``: the lease had been granted before, perhaps by an earlier daemon.
+    ``wait`` is how long an ask would wait, None as long as it may, and ``queued`` when it was told that it waits.
     """
 
     client: str
@@ -45,27 +51,41 @@ class Call:
     remaining: Nanos | None = None
     length: Nanos | None = None
     members: dict[str, list[str]] = field(default_factory=dict)
+    outlives: Nanos = 0
+    boot: int = 0
+    spare: Nanos = 0
+    again: bool = False
+    wait: Nanos | None = None
+    queued: Nanos | None = None
 
 
 @dataclass(slots=True)
 class Bound:
     """The limit of one resource: ``permits`` lent at once (None: any number), and of each of ``members`` so many.
 
-    ``windows`` of a rate limit are permits, period and burst each.
+    ``windows`` of a rate limit are permits, period and burst each; it is ``spent``, not lent. ``max_lease`` and
+    ``max_wait``: how long anybody may be lent it, or wait for it, at most; 0 is not known.
     """
 
     permits: int | None = None
     members: dict[str, int] = field(default_factory=dict)
     windows: list[tuple[int, Nanos, int]] = field(default_factory=list)
+    spent: bool = False
+    max_lease: Nanos = 0
+    max_wait: Nanos = 0
 
 
 @dataclass(slots=True)
 class Declared:
-    """What may have been in force from ``since`` to ``until``; around a reload that is both, the old and the new."""
+    """What may have been in force from ``since`` to ``until``; around a reload that is both, the old and the new.
+
+    ``max_lease``: for how long a client may be lent anything at most, whatever it is; 0 is not known.
+    """
 
     bounds: dict[str, Bound]
     since: Nanos = 0
     until: Nanos = NEVER
+    max_lease: Nanos = 0
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.history.check import check
-from tests.history.log import Bound, Call, Declared, History, line, read
+from tests.history.log import NEVER, Bound, Call, Declared, History, line, read
 
 DB = Declared({"db": Bound(1)})
 
@@ -18,6 +18,9 @@ def lent(
     request_id: str = "",
     claims: dict[str, int] | None = None,
     members: dict[str, list[str]] | None = None,
+    outlives: int = 0,
+    spare: int = 0,
+    again: bool = False,
 ) -> Call:
     """A grant, as its client saw it."""
     return Call(
@@ -31,6 +34,9 @@ def lent(
         "granted",
         remaining,
         members=members or {},
+        outlives=outlives,
+        spare=spare,
+        again=again,
     )
 
 
@@ -65,6 +71,11 @@ def dead(lease: int, asked: int, answered: int, result: str = "unknown") -> Call
 def gone(asked: int, lease: int | None = None) -> Call:
     """A client that was cut off."""
     return Call("ann", "gone", asked, lease=lease)
+
+
+def died(asked: int, lease: int, boot: int = 0) -> Call:
+    """A client that knows its daemon to be dead."""
+    return Call("ann", "died", asked, lease=lease, boot=boot)
 
 
 def found(*calls: Call, declared: tuple[Declared, ...] = (DB,)) -> list[str]:
@@ -251,3 +262,100 @@ def test_a_log_survives_its_file() -> None:
 
     assert list(read(text.splitlines(keepends=True))) == calls
     assert list(read(text[:-10].splitlines(keepends=True))) == calls[:-1]
+
+
+@pytest.mark.parametrize("outlives", [30, NEVER])
+def test_who_is_cut_off_has_it_for_as_long_as_he_was_told(outlives: int) -> None:
+    """And no longer than its own time; by the longest that he had been told of by then."""
+    end = min(100, 50 + outlives)
+    lease = lent(1, 0, 10, outlives=outlives)
+
+    assert found(lease, gone(50, 1), lent(2, end - 9, end - 1)) == ["I1"]
+    assert found(lease, gone(50, 1), dead(1, end - 9, end - 1)) == ["I12"]
+    assert found(lease, gone(50, 1), lent(2, end - 9, end), dead(1, end - 9, end)) == []
+    again = lent(1, 30, 40, outlives=NEVER, request_id="1")
+    lease.request_id = "1"
+    assert found(lease, again, gone(50, 1), dead(1, 90, 99)) == ["I12"]
+    assert found(lease, again, gone(39, 1), dead(1, 90, 99)) == (["I12"] if outlives == NEVER else [])
+
+
+def test_who_comes_back_and_renews_is_not_cut_off_any_more() -> None:
+    """If his renewal was answered; and the time of before is over with it, which may have been longer."""
+    lease, cut = lent(1, 0, 10, outlives=10), gone(20, 1)
+
+    assert found(lease, cut, renew(1, 25, 28, remaining=50), dead(1, 70, 74)) == ["I12"]
+    assert found(lease, cut, renew(1, 25, 28, remaining=50), dead(1, 70, 75)) == []
+    assert found(lease, cut, renew(1, 25), dead(1, 30, 31)) == []
+    assert found(lease, renew(1, 15, 28, remaining=50), cut, dead(1, 30, 31)) == []
+
+
+def test_who_knows_that_the_daemon_is_dead_has_the_grace_that_it_promised() -> None:
+    """Once, until another has renewed it; if nothing may have cut that off, and it was not over by then."""
+    lease = lent(1, 0, 10, spare=50)
+
+    assert found(lease, died(90, 1), dead(1, 140, 149)) == ["I12"]
+    assert found(lease, died(90, 1), lent(2, 140, 149)) == ["I1"]
+    assert found(lease, died(90, 1), dead(1, 140, 150)) == []
+    assert found(lease, died(100, 1), dead(1, 101, 102)) == []
+    assert found(lease, died(90, 1), died(120, 1), died(120, 1, boot=1), dead(1, 150, 160)) == []
+    assert found(lease, died(90, 1, boot=1), dead(1, 101, 102)) == []
+    assert found(lent(1, 0, 10, spare=50, again=True), died(90, 1), dead(1, 101, 102)) == []
+    assert found(lease, renew(1, 80, length=30), died(90, 1), dead(1, 120, 130)) == []
+    renewed = renew(1, 110, 115, remaining=100)
+    renewed.boot, renewed.spare = 1, 20
+    assert found(lease, died(90, 1), renewed, died(200, 1, boot=1), dead(1, 220, 229)) == ["I12"]
+    assert found(lease, died(90, 1), renewed, died(200, 1, boot=1), dead(1, 220, 230)) == []
+
+
+def test_a_renewal_that_gives_less_than_was_granted_is_found() -> None:
+    """Or nothing; unless so much may be lent no more, by what was declared then, or last of what is gone."""
+
+    def bounds(max_lease: int) -> dict[str, Bound]:
+        return {"db": Bound(1, max_lease=max_lease)}
+
+    def renewed(remaining: int | None, *declared: Declared) -> list[str]:
+        call = renew(1, 50, 60, remaining=remaining)
+        call.result = call.result if remaining else "refused"
+        return found(lent(1, 0, 10), call, declared=declared)
+
+    assert renewed(100, Declared(bounds(100))) == []
+    assert renewed(99, Declared(bounds(100))) == ["I12"]
+    assert renewed(None, Declared(bounds(100))) == ["I12"]
+    assert renewed(None, Declared({"db": Bound(1)})) == []
+    lowered = (Declared(bounds(100), 0, 60), Declared(bounds(80), 60))
+    assert renewed(80, *lowered) == []
+    assert renewed(79, *lowered) == ["I12"]
+    assert renewed(80, Declared(bounds(100), 0, 60), Declared(bounds(80), 61)) == ["I12"]
+    assert renewed(80, Declared(bounds(80), 0, 40), Declared({}, 40)) == []
+    assert renewed(80, Declared(bounds(100), max_lease=80)) == []
+
+
+def test_a_wait_that_is_over_too_soon_is_found() -> None:
+    """By what may have been declared until its client heard that it waits; of the first that asked for it."""
+    declared = (Declared({"db": Bound(1, max_wait=50)}, 0, 30), Declared({"db": Bound(1, max_wait=20)}, 30))
+
+    def waited(answered: int, queued: int | None, wait: int | None = None) -> list[str]:
+        call = refused(0, answered, "wait_over", "1")
+        call.queued, call.wait = queued, wait
+        return found(call, declared=declared)
+
+    assert waited(49, 29) == ["told"]
+    assert waited(50, 29) == []
+    assert waited(20, 30) == []
+    assert waited(19, 30) == ["told"]
+    assert waited(19, None) == []
+    assert waited(10, 29, wait=10) == []
+    assert waited(9, 29, wait=10) == ["told"]
+    repeat = refused(20, 21, "wait_over", "1")
+    repeat.queued = 20
+    assert found(unanswered(0, "1"), repeat, declared=declared) == []
+
+
+def test_what_was_spent_once_is_not_lent_when_it_is_a_semaphore() -> None:
+    """A rate limit may become one while leases live that have spent of it."""
+    api = Declared({"api": Bound(windows=[(1, 10, 1)], spent=True), "db": Bound(9)}, 0, 50)
+    later = Declared({"api": Bound(1), "db": Bound(9)}, 50)
+    both, one = {"api": 1, "db": 1}, {"api": 1}
+
+    assert found(lent(1, 0, 10, claims=both), lent(2, 60, 70, claims=one), declared=(api, later)) == []
+    assert found(lent(1, 51, 55, claims=both), lent(2, 60, 70, claims=one), declared=(api, later)) == ["I1"]

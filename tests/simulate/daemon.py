@@ -5,10 +5,22 @@ never know who asks or why.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
-from governor.core.effects import Abandoned, Denied, Effect, Granted, Released, Renewed, Restored
+from governor.core.effects import (
+    Abandoned,
+    Denied,
+    Effect,
+    Granted,
+    LeaseResult,
+    LeaseState,
+    Queued,
+    ReconfigureRefused,
+    Released,
+    Renewed,
+    Restored,
+)
 from governor.core.engine import Engine
 from governor.core.events import (
     Abandon,
@@ -23,8 +35,9 @@ from governor.core.events import (
     Restore,
     Wake,
 )
-from governor.core.resource import ResourceSpec
-from governor.core.types import MILLISECOND, SECOND, LeaseId, Nanos, TicketId
+from governor.core.resource import Remembered, ResourceSpec
+from governor.core.types import MILLISECOND, SECOND, Denial, LeaseId, Nanos, Reason, TicketId
+from tests.simulate.manner import Answer, Declaration, Manner, Tell, Told
 from tests.simulate.store import Scribe, Store, Tables, empty
 from tests.simulate.world import World
 
@@ -32,34 +45,19 @@ BEAT: Final = SECOND
 LATE: Final = SECOND // 4
 _PLENTY: Final = LeaseId(10**9)
 
-# The end of an ask, or the answer to a release or renewal, and the daemon's own clock then.
-Answer = Granted | Denied | Released | Renewed
-Tell = Callable[[Answer, Nanos], None]
-
-
-@dataclass
-class Manner:
-    """How this daemon and its store are, drawn once for each seed.
-
-    ``to_disk`` is how long it takes until what was written is sure to survive, 0 if it is at once; ``grace`` what a
-    restart adds to the time of a lease, once; ``dies`` how likely it dies in the middle of a turn. One that is
-    ``hasty`` answers before it is sure, which is a fault.
-    """
-
-    at_once: int
-    to_disk: Nanos
-    grace: Nanos
-    dies: float
-    hasty: bool = False
-
 
 class Daemon:
-    """One after the other, as each dies; ``specs`` is what the operator has declared."""
+    """One after the other, as each dies; ``declared`` is what the operator has declared last.
 
-    def __init__(self, world: World, manner: Manner, specs: tuple[ResourceSpec, ...]) -> None:
-        self.specs = specs
-        # To be told when what is declared has come into force.
-        self.obeyed: list[Callable[[], None]] = []
+    ``obeys`` is called with what is in force from now on, and ``mourners`` with the number of each daemon that dies.
+    """
+
+    def __init__(
+        self, world: World, manner: Manner, declared: Declaration, obeys: Callable[[Declaration], None]
+    ) -> None:
+        self.declared = self.in_force = declared
+        self.obeys = obeys
+        self.mourners: list[Callable[[int], None]] = []
         self.manner = manner
         self.store = Store()
         self.boots = 0
@@ -77,6 +75,8 @@ class Daemon:
         self._tickets = 0
         self._alive: Nanos = 0
         self._armed: Nanos | None = None
+        # Of each lease, the last connection by which its holder was heard since this daemon lives.
+        self._heard: dict[LeaseId, int] = {}
         self._start(empty())
 
     # --- what is asked of it --------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ class Daemon:
             self._tickets += 1
             ticket = TicketId(self._tickets)
             self._callers[ticket] = tell
-            self._step(replace(ask, ticket=ticket))
+            self._ask(replace(ask, ticket=ticket))
 
         def give_up() -> None:
             if ticket and boot == self.boots:
@@ -99,24 +99,29 @@ class Daemon:
         self._receive(arrive)
         return give_up
 
-    def name(self, event: Release | Renew, tell: Tell) -> None:
-        """Somebody gives leases back, or renews them."""
+    def name(self, event: Release | Renew, tell: Tell, connection: int) -> None:
+        """Somebody gives leases back, or renews them, by his so-manieth connection."""
 
         def arrive() -> None:
-            for effect in self._step(event):
+            self._heard.update(dict.fromkeys(event.leases, connection))
+            for effect in self._named(event):
                 if isinstance(effect, Released | Renewed):
                     self._answer(tell, effect)
 
         self._receive(arrive)
 
-    def disconnect(self, leases: tuple[LeaseId, ...]) -> None:
-        """Whoever held these is known to be gone."""
-        self._receive(lambda: self._step(Disconnect(leases)))
+    def disconnect(self, lease: LeaseId, boot: int, connection: int) -> None:
+        """Whoever held this is known to be gone, unless he has come by another connection since, or the daemon has."""
 
-    def declare(self, specs: tuple[ResourceSpec, ...], obeyed: Callable[[], None]) -> None:
-        """The operator has written something else; he is told when it is in force."""
-        self.specs = specs
-        self.obeyed.append(obeyed)
+        def arrive() -> None:
+            if boot == self.boots and self._heard.get(lease, 0) <= connection:
+                self._step(Disconnect((lease,)))
+
+        self._receive(arrive)
+
+    def declare(self, declared: Declaration) -> None:
+        """The operator has written something else."""
+        self.declared = declared
         self._receive(self._reload)
 
     # --- what befalls it ------------------------------------------------------------------------------------------
@@ -130,11 +135,14 @@ class Daemon:
         if not self.up:
             return
         self.up = False
+        for told in self.mourners:
+            told(self.boots)
         self.boots += 1
         self._inbox.clear()
         self._answers.clear()
         self._unsent.clear()
         self._callers.clear()
+        self._heard.clear()
         prefixes = self.store.prefixes()
         for tables in self._world.chance.sample(prefixes, min(2, len(prefixes))):
             self._engine_of(tables, now=tables.stamp)
@@ -155,8 +163,9 @@ class Daemon:
         self._tickets, self._alive, self._armed = 0, self.clock, None
         self.engine = self._engine_of(tables, now=self.clock)
         self._scribe = Scribe(self.engine, graced=tables.leases)
+        self._promise = self._grace
         self._reload()
-        self.store.append(self._scribe.everything(self.clock))
+        self.store.append(self._scribe.everything(self.clock, self._promise))
         self.store.durable = self.store.written
         self.up = True
         self._beat(self.boots)
@@ -164,12 +173,12 @@ class Daemon:
 
     def _engine_of(self, tables: Tables, now: Nanos) -> Engine:
         """What these tables mean, whatever part of all that was written they are (I12)."""
-        later = now - tables.stamp
+        later, grace = now - tables.stamp, max(self._grace, tables.promised)
         leases = [
             replace(
                 row.held,
                 granted_at=row.held.granted_at + later,
-                deadline=row.held.deadline + later + (0 if row.graced else self.manner.grace),
+                deadline=row.held.deadline + later + (0 if row.graced else grace),
             )
             for row in tables.leases.values()
         ]
@@ -186,6 +195,28 @@ class Daemon:
         assert engine.handle(restore, now=now) == [Restored(len(leases))], "I12"
         engine.check(now=now)
         return engine
+
+    def _ask(self, ask: Acquire) -> None:
+        """As far as this client may: what is asked for already he may have."""
+        most = self.in_force.max_lease
+        if most is not None and not self.engine.knows(ask.client, ask.request_id):
+            if ask.lease is not None and ask.lease > most:
+                self._effects([Denied(ask.ticket, Denial(Reason.PERMISSION_DENIED), ask.claims, 0, ask.client)])
+                return
+            usual = self.engine.usual_lease(ask.claims)
+            if ask.lease is None and usual is not None and usual > most:
+                ask = replace(ask, lease=most)
+        self._step(ask)
+
+    def _named(self, event: Release | Renew) -> list[Effect]:
+        """Likewise: nothing is renewed for longer than this client may have it."""
+        most = self.in_force.max_lease
+        if most is None or isinstance(event, Release):
+            return self._step(event)
+        if event.lease is None or event.lease <= most:
+            return self._step(replace(event, most=most))
+        denial = Denial(Reason.PERMISSION_DENIED)
+        return [Renewed(tuple([LeaseResult(lease, LeaseState.REFUSED, denial=denial) for lease in event.leases]))]
 
     def _receive(self, what: Callable[[], object]) -> None:
         """Something has arrived: it is dealt with in the next turn, along with whatever else arrives until then."""
@@ -233,16 +264,40 @@ class Daemon:
         self._effects(effects)
         return effects
 
+    @property
+    def _grace(self) -> Nanos:
+        """What a daemon that starts now gives leases."""
+        return self.declared.restart_grace if self.manner.grace is None else self.manner.grace
+
     def _reload(self) -> None:
-        self._step(Reconfigure(self.specs))
-        for told in self.obeyed:
-            told()
-        self.obeyed.clear()
+        """All of it or nothing; a daemon that starts does without the kinds that cannot be."""
+        wanted = self.declared
+        if self._refuses(wanted.specs):
+            if self.up:
+                return
+            former = {known.spec.name: known.spec for name in self.engine.remembered() if (known := self._known(name))}
+            lent = {shown.name for shown in self.engine.snapshot(now=self.clock).resources if shown.leases}
+            specs = [
+                former[spec.name] if spec.name in lent and former[spec.name].kind != spec.kind else spec
+                for spec in wanted.specs
+            ]
+            wanted = replace(wanted, specs=tuple(specs))
+            assert not self._refuses(wanted.specs), "what was in force cannot be"
+        self.in_force = wanted
+        self.obeys(wanted)
+
+    def _refuses(self, specs: tuple[ResourceSpec, ...]) -> bool:
+        return any(isinstance(effect, ReconfigureRefused) for effect in self._step(Reconfigure(specs)))
+
+    def _known(self, name: str) -> Remembered | None:
+        return self.engine.remember(name, now=self.clock)
 
     def _effects(self, effects: Sequence[Effect]) -> None:
         self._scribe.observe(effects)
         for effect in effects:
-            if isinstance(effect, Granted | Denied):
+            if isinstance(effect, Queued):
+                self._answer(self._callers[effect.ticket], effect)
+            elif isinstance(effect, Granted | Denied):
                 tell = self._callers.pop(effect.ticket, None)
                 if tell is not None:
                     self._answer(tell, effect)
@@ -254,8 +309,9 @@ class Daemon:
         self._step(Abandon(ticket))
 
     def _answer(self, tell: Tell, answer: Answer) -> None:
-        now = self.clock
-        self._answers.append(lambda: tell(answer, now))
+        outlives = self.engine.grace(answer.lease) if isinstance(answer, Granted) else 0
+        told = Told(answer, self.clock, self.boots, self._promise, outlives)
+        self._answers.append(lambda: tell(told))
 
     def _write(self, *, heartbeat: bool) -> None:
         transaction = self._scribe.transaction(self.clock, heartbeat=heartbeat)

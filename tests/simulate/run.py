@@ -4,7 +4,7 @@ It knows what befalls a world. It must never judge: that is for the checker, whi
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -14,11 +14,12 @@ from governor.core.kinds.rate_limit import RateLimitSpec, Window
 from governor.core.kinds.semaphore import SemaphoreSpec
 from governor.core.limit import LimitSpec
 from governor.core.resource import ResourceSpec
-from governor.core.types import MILLISECOND, SECOND
+from governor.core.types import MILLISECOND, SECOND, Nanos
 from tests.history.check import check
 from tests.history.log import Bound, Declared, History
 from tests.simulate.client import Client
-from tests.simulate.daemon import Daemon, Manner
+from tests.simulate.daemon import Daemon
+from tests.simulate.manner import Declaration, Manner
 from tests.simulate.world import Life, World
 
 LENGTH: Final = 40 * SECOND
@@ -42,16 +43,16 @@ def run(seed: int, but: Callable[[Manner], Manner] = lambda drawn: drawn) -> Out
         at_once=chance.choice((1, 2, 1000)),
         to_disk=chance.choice((0, 0, 5 * MILLISECOND, 300 * MILLISECOND)),
         dies=chance.choice((0, 0.002, 0.02)),
-        grace=chance.choice((0, 200 * MILLISECOND, 5 * SECOND)),
+        reloads=chance.choice((None, world.between(SECOND, LENGTH))),
     )
-    daemon = Daemon(world, but(drawn), specs(world, ()))
-    history = History(declared=[Declared(bounds(daemon.specs))])
+    history, manner = History(), but(drawn)
+    daemon = Daemon(world, manner, first(world), partial(obeyed, world, history))
     for number in range(chance.randint(2, 7)):
         world.live(Client(f"client-{number}", world, daemon, history).life())
     world.live(deaths(world, daemon))
     world.live(stops(world, daemon))
-    if chance.random() < 0.5:
-        world.live(reloads(world, daemon, history))
+    if manner.reloads is not None:
+        world.live(reloads(world, daemon, history, manner.reloads))
     problems = []
     try:
         world.run(LENGTH)
@@ -81,20 +82,26 @@ def stops(world: World, daemon: Daemon) -> Life:
         daemon.stop(world.between(10 * MILLISECOND, 10 * SECOND))
 
 
-def reloads(world: World, daemon: Daemon, history: History) -> Life:
+def reloads(world: World, daemon: Daemon, history: History, often: Nanos) -> Life:
     """The operator writes something else; until it is obeyed, what was before is in force as well."""
-    often = world.between(SECOND, LENGTH)
     while True:
         yield world.between(often // 10, often)
-        before = [declared for declared in history.declared if declared.until > world.now]
-        daemon.declare(specs(world, daemon.specs), partial(over, world, before))
-        history.declared.append(Declared(bounds(daemon.specs), since=world.now))
+        daemon.declare(other(world, daemon.declared))
+        history.declared.append(promised(daemon.declared, world.now))
 
 
-def over(world: World, declared: list[Declared]) -> None:
-    """From now on these are not in force any more."""
-    for each in declared:
-        each.until = world.now
+def obeyed(world: World, history: History, declared: Declaration) -> None:
+    """From now on this is in force, and nothing else."""
+    in_force = promised(declared, world.now)
+    former = [each for each in history.declared if each.until > world.now]
+    same = next(
+        (each for each in former if (each.bounds, each.max_lease) == (in_force.bounds, in_force.max_lease)), None
+    )
+    for each in former:
+        if each is not same:
+            each.until = world.now
+    if same is None:
+        history.declared.append(in_force)
 
 
 def all_gone(daemon: Daemon) -> None:
@@ -112,59 +119,102 @@ def all_gone(daemon: Daemon) -> None:
 # --- what is declared ---------------------------------------------------------------------------------------------
 
 
-def specs(world: World, before: tuple[ResourceSpec, ...]) -> tuple[ResourceSpec, ...]:
-    """Some resources; if there were others before, one of them is changed, removed or added."""
-    limits = {"db": semaphore, "jobs": semaphore, "conn": pool, "api": rate_limit}
-    if not before:
-        return tuple([resource(world, name, make(world)) for name, make in limits.items()])
-    changed = world.chance.choice(("db", "db", "jobs", "conn", "conn", "api"))
-    rest = tuple([spec for spec in before if spec.name != changed])
-    gone = len(rest) > 1 and len(rest) < len(before) and world.chance.random() < 0.4
-    return rest if gone else (*rest, resource(world, changed, limits[changed](world)))
+def first(world: World) -> Declaration:
+    """Some resources."""
+    specs = tuple([resource(world, name, make(world)) for name, make in _LIMITS.items()])
+    return Declaration(specs, _restart_grace(world), _most(world))
+
+
+def other(world: World, before: Declaration) -> Declaration:
+    """What is declared instead: any setting may be another, of some resource; or that is removed, or there again.
+
+    Now and then only what its clients are told besides its limit, or what the daemon says of all of them.
+    """
+    chance, specs = world.chance, before.specs
+    if chance.random() < 0.3:
+        return replace(before, restart_grace=_restart_grace(world), max_lease=_most(world))
+    changed = chance.choice(("db", "db", "jobs", "conn", "conn", "api"))
+    former = next((spec for spec in specs if spec.name == changed), None)
+    rest = tuple([spec for spec in specs if spec is not former])
+    if former is None:
+        return replace(before, specs=(*rest, resource(world, changed, _LIMITS[changed](world))))
+    if rest and chance.random() < 0.25:
+        return replace(before, specs=rest)
+    if chance.random() < 0.5:
+        return replace(before, specs=(*rest, resource(world, changed, former.limit)))
+    make = chance.choice((semaphore, pool, rate_limit)) if chance.random() < 0.1 else _LIMITS[changed]
+    return replace(before, specs=(*rest, resource(world, changed, make(world))))
+
+
+def _restart_grace(world: World) -> Nanos:
+    return world.chance.choice((0, 200 * MILLISECOND, 5 * SECOND))
+
+
+def _most(world: World) -> Nanos | None:
+    return world.chance.choice((None, None, None, world.between(SECOND // 2, 20 * SECOND)))
 
 
 def resource(world: World, name: str, limit: LimitSpec) -> ResourceSpec:
     """With the usual bounds, scaled to the length of a world."""
+    longest = world.chance.choice((60 * SECOND, world.between(SECOND // 2, 20 * SECOND)))
     return ResourceSpec(
         name,
         limit,
-        lease=world.between(100 * MILLISECOND, 10 * SECOND),
-        max_lease=60 * SECOND,
-        on_disconnect=world.chance.choice((0, 500 * MILLISECOND, 2 * SECOND, None)),
-        max_wait=world.between(100 * MILLISECOND, 10 * SECOND),
-        max_waiters=world.chance.choice((1, 3, 1000)),
+        lease=min(longest, world.between(100 * MILLISECOND, 10 * SECOND)),
+        max_lease=longest,
+        on_disconnect=world.chance.choice((0, 500 * MILLISECOND, 2 * SECOND, 5 * SECOND, None)),
+        max_wait=world.chance.choice((0, *[world.between(100 * MILLISECOND, 10 * SECOND)] * 9)),
+        max_waiters=world.chance.choice((0, 1, 3, 1000, 1000, 1000)),
     )
 
 
 def semaphore(world: World) -> LimitSpec:
-    """A small one."""
-    return SemaphoreSpec(world.chance.randint(1, 3))
+    """A small one, or of none, or as many as anybody likes."""
+    return SemaphoreSpec(world.chance.choice((0, None, *[1, 2, 3] * 6)))
 
 
 def pool(world: World) -> LimitSpec:
-    """Of a few members, with all that a pool knows to do."""
+    """Of a few members, with all that a pool knows to do; closed now and then."""
     chance = world.chance
-    ids = chance.sample(("east", "north", "south", "west"), chance.randint(1, 3))
+    named = chance.sample(("east", "north", "south", "west"), chance.randint(1, 3))
+    ids = chance.choice((named, named, named, [str(number) for number in range(1, chance.randint(1, 4))]))
+    quarantine = chance.choice((0, world.between(10 * MILLISECOND, SECOND)))
     return PoolSpec(
-        tuple([MemberSpec(id_, (), chance.randint(1, 2)) for id_ in ids]),
+        tuple([MemberSpec(id_, (("endpoint", chance.choice("ab")),), chance.randint(1, 2)) for id_ in ids]),
         chance.choice(list(Order)),
-        quarantine=world.between(10 * MILLISECOND, SECOND),
-        max_quarantine=4 * SECOND,
+        quarantine=quarantine,
+        max_quarantine=chance.choice((quarantine, 4 * SECOND)),
         max_lifetime=chance.choice((None, SECOND)),
         idle_timeout=chance.choice((None, SECOND)),
     )
 
 
 def rate_limit(world: World) -> LimitSpec:
-    """One or two windows."""
+    """One or two windows, closed now and then, or none at all."""
     chance = world.chance
-    periods = chance.sample((100 * MILLISECOND, SECOND, 5 * SECOND), chance.randint(1, 2))
+    count = chance.choice((0, *[1] * 9, *[2] * 6))
+    periods = chance.sample((100 * MILLISECOND, SECOND, 5 * SECOND), count)
+    if chance.random() < 0.05:
+        return RateLimitSpec(tuple([Window(0, period, 0) for period in periods]))
     return RateLimitSpec(tuple([Window(chance.randint(1, 3), period, chance.randint(1, 4)) for period in periods]))
 
 
-def bounds(declared: tuple[ResourceSpec, ...]) -> dict[str, Bound]:
-    """What clients are promised of these."""
-    return {spec.name: bound(spec.limit) for spec in declared}
+_LIMITS: Final[dict[str, Callable[[World], LimitSpec]]] = {
+    "db": semaphore,
+    "jobs": semaphore,
+    "conn": pool,
+    "api": rate_limit,
+}
+
+
+def promised(declared: Declaration, now: Nanos) -> Declared:
+    """What clients are promised of these from now on."""
+    bounds = {spec.name: bound(spec.limit) for spec in declared.specs}
+    for spec in declared.specs:
+        bounds[spec.name].max_wait = spec.max_wait
+        if not bounds[spec.name].spent:
+            bounds[spec.name].max_lease = spec.max_lease
+    return Declared(bounds, since=now, max_lease=declared.max_lease or 0)
 
 
 def bound(limit: LimitSpec) -> Bound:
@@ -176,6 +226,6 @@ def bound(limit: LimitSpec) -> Bound:
             slots = {member.id: member.max_leases for member in members}
             return Bound(sum(slots.values()), slots)
         case RateLimitSpec(windows):
-            return Bound(windows=[(window.permits, window.period, window.burst) for window in windows])
+            return Bound(windows=[(window.permits, window.period, window.burst) for window in windows], spent=True)
         case _:
             raise AssertionError(limit)

@@ -50,10 +50,13 @@ class Tables:
     stamp: Nanos
     last_id: LeaseId
     fading: tuple[Remembered, ...] = ()
+    # How much longer leases live after a restart, by the word of the daemon that wrote this.
+    promised: Nanos = 0
 
     def copy(self) -> "Tables":
         """The same, which stays as it is."""
-        return Tables(dict(self.leases), dict(self.past), dict(self.resources), self.stamp, self.last_id, self.fading)
+        tables = (dict(self.leases), dict(self.past), dict(self.resources))
+        return Tables(*tables, self.stamp, self.last_id, self.fading, self.promised)
 
 
 @dataclass
@@ -69,6 +72,8 @@ class Transaction:
     fading: tuple[Remembered, ...] | None = None
     # The rows of another clock are all struck out.
     anew: bool = False
+    # None is as it was.
+    promised: Nanos | None = None
 
     def write(self, tables: Tables) -> None:
         """Make it so."""
@@ -81,6 +86,8 @@ class Transaction:
         _update(tables.resources, self.resources)
         if self.fading is not None:
             tables.fading = self.fading
+        if self.promised is not None:
+            tables.promised = self.promised
         tables.stamp, tables.last_id = self.stamp, self.last_id
 
 
@@ -180,14 +187,14 @@ class Scribe:
         self._leases.clear()
         return transaction
 
-    def everything(self, now: Nanos) -> Transaction:
-        """All there is, of a clock of which nothing has been written yet."""
+    def everything(self, now: Nanos, promise: Nanos) -> Transaction:
+        """All there is, of a clock of which nothing has been written yet, and what clients are promised from now on."""
         self._leases.update(dict.fromkeys(map(LeaseId, range(1, self._engine.last_id + 1))))
         self._resources.update(dict.fromkeys(self._engine.remembered(), True))
         self._faded = True
         transaction = self.transaction(now)
         assert transaction is not None or not self._engine.last_id
-        return replace(transaction or Transaction({}, {}, {}, now, self._engine.last_id), anew=True)
+        return replace(transaction or Transaction({}, {}, {}, now, self._engine.last_id), anew=True, promised=promise)
 
     def _row(self, lease: LeaseId) -> Row | None:
         held = self._engine.held(lease)

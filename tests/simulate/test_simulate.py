@@ -6,17 +6,22 @@ from typing import Final
 
 import pytest
 
+from governor.core import admission, reload
 from governor.core.effects import Effect, LeaseEnded, LeaseExtended
 from governor.core.kinds.semaphore import Semaphore
-from governor.core.resource import Remembered
-from governor.core.types import MILLISECOND, LeaseId, Nanos
+from governor.core.leases import Lease
+from governor.core.lending import Lending
+from governor.core.resource import Remembered, Resource
+from governor.core.types import MILLISECOND, SECOND, Denial, LeaseId, Nanos, Reason
 from tests.simulate.__main__ import kept
-from tests.simulate.daemon import Manner
+from tests.simulate.manner import Manner
 from tests.simulate.run import run
 from tests.simulate.store import Scribe, Tables, Transaction
 
 # How many worlds it may take until a fault that was planted shows.
 _WORLDS: Final = 150
+_EVERYTHING: Final = Scribe.everything
+_HEED: Final = reload.heed
 
 
 @pytest.mark.parametrize("seed", [*kept(), 1, 2, 3])
@@ -144,6 +149,65 @@ def test_a_renewal_that_is_written_late_shows(monkeypatch: pytest.MonkeyPatch) -
 
     # A daemon that dies often, and gives nothing that would hide what is missing.
     assert shows("I12", lambda drawn: replace(drawn, grace=0, dies=0.02))
+
+
+def often_reloaded(drawn: Manner) -> Manner:
+    """The operator changes his mind often, and a daemon lives long enough to be held to its word."""
+    return replace(drawn, reloads=2 * SECOND, dies=0)
+
+
+def forget_longer_grace(resource: Resource, lease: LeaseId) -> Nanos | None:
+    """A shorter `on_disconnect` holds at once, also for what is lent."""
+    del lease
+    return resource.spec.on_disconnect
+
+
+def promise_nothing(scribe: Scribe, now: Nanos, promise: Nanos) -> Transaction:
+    """The next daemon gives what it is told to, and no more."""
+    del promise
+    return _EVERYTHING(scribe, now, 0)
+
+
+def half(lease: Lease) -> Nanos:
+    """A renewal that does not say how long is for half of what was granted."""
+    return lease.ask.length // 2
+
+
+def shorten(lending: Lending, resource: Resource, now: Nanos, effects: list[Effect]) -> None:
+    """A shorter `max_lease` holds at once, also for what is lent."""
+    _HEED(lending, resource, now, effects)
+    for lease in list(lending.leases):
+        deadline = now + resource.spec.max_lease
+        if lease.deadline is not None and resource in [each for each, _ in lease.ask.wants]:
+            lending.leases.move(lease, min(lease.deadline, deadline), lease.ends_as)
+
+
+def lose_patience(lending: Lending, resource: Resource, now: Nanos, effects: list[Effect]) -> None:
+    """A shorter `max_wait` holds at once, also for who waits."""
+    _HEED(lending, resource, now, effects)
+    for ask in list(resource.line):
+        if ask.since + admission.longest_wait(ask.wants, None) <= now:
+            lending.deny(ask, Denial(Reason.WAIT_OVER), now, effects)
+
+
+@pytest.mark.parametrize(
+    ("where", "what", "fault", "rule"),
+    [
+        (Resource, "grace", forget_longer_grace, "I12"),
+        (Scribe, "everything", promise_nothing, "I12"),
+        (Lease, "length", property(half), "I12"),
+        (reload, "heed", shorten, "I12"),
+        (reload, "heed", lose_patience, "told"),
+    ],
+    ids=["on_disconnect", "restart_grace", "lease", "max_lease", "max_wait"],
+)
+def test_a_daemon_that_does_not_keep_its_word_shows(
+    where: object, what: str, fault: object, rule: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What clients were told holds over reloads and restarts: for how long they have it, also cut off, and may wait."""
+    monkeypatch.setattr(where, what, fault)
+
+    assert shows(rule, often_reloaded)
 
 
 def test_an_engine_that_lends_too_much_shows(monkeypatch: pytest.MonkeyPatch) -> None:
