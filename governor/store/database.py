@@ -61,7 +61,7 @@ class Store:
                 self._make()
             recognise(self.path)
             self._file = place.Kept(self.path)
-            self._begin_log(check=True)
+            self._begin_log()
             self._writer = self._opened(check=True)
             self._folder = connect(self.path, "NORMAL")
             self._look_for_files()
@@ -181,7 +181,7 @@ class Store:
         """Begin with the file anew, after a failure that may have left its traces; raises StoreError."""
         self._disconnect()
         try:
-            self._begin_log(check=False)
+            self._begin_log()
             self._writer = self._opened(check=False)
             self._folder = connect(self.path, "NORMAL")
         except (*UNREADABLE, OSError) as error:
@@ -202,10 +202,10 @@ class Store:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
 
-    def _begin_log(self, *, check: bool) -> None:
+    def _begin_log(self) -> None:
         """Before SQLite opens it: what it takes for the end of the log must be the end of what was written."""
         found = log.read(self._log)
-        if check and found.problem:
+        if found.problem:
             if log.may_be_cut_off(self.path, boot()):
                 _LOG.warning("%s: %s: the machine went down while it was written", self.path, found.problem)
             else:

@@ -174,6 +174,30 @@ def test_after_the_machine_went_down_the_rest_is_remembered(
     assert leases(tmp_path / "again") == [1, 3]
 
 
+@pytest.mark.parametrize("frame", [0, 2])
+def test_what_is_found_when_it_begins_anew_is_told_as_at_a_start(store: Store, frame: int) -> None:
+    """After a failure, too: what was promised behind it is not cut off without a word, and is left as it is."""
+    for lease in (1, 2, 3):
+        store.write(batch(lease))
+    wal = store.path.with_name(f"{NAME}-wal")
+    # Else SQLite moves the log into the file as it closes it, unless whatever failed keeps it from that.
+    with closing(sqlite3.connect(f"{store.path.as_uri()}?mode=ro", uri=True)) as reader:
+        reader.execute("SELECT * FROM meta").fetchall()
+        whole = wal.read_bytes()
+        change(wal, HEAD + frame * FRAME + 100, whole[HEAD + frame * FRAME + 100] ^ 1)
+        for _ in range(2):
+            with pytest.raises(
+                StoreError, match=rf"is damaged \(in its log state.db-wal, frame {frame + 1} is"
+            ) as told:
+                store.reopen()
+            assert told.value.damaged
+        assert len(wal.read_bytes()) == len(whole)
+
+        change(wal, HEAD + frame * FRAME + 100, whole[HEAD + frame * FRAME + 100])
+        store.reopen()
+        assert [row.held.id for row in store.load().leases] == [1, 2, 3]
+
+
 def test_a_reader_is_not_disturbed_by_what_is_cut_off(store: Store, tmp_path: Path) -> None:
     """Somebody looks at the tables with another program while the daemon starts."""
     store.write(batch(1))
