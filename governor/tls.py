@@ -14,6 +14,10 @@ CERT_VARIABLE: Final = "GOVERNOR_CERT"
 KEY_VARIABLE: Final = "GOVERNOR_KEY"
 
 
+# What is wrong with a file that is to say whom to trust.
+NOBODY: Final = "there are no certificates in it"
+
+
 class TlsError(ValueError):
     """What is said of TLS makes no sense, or what it names cannot be used. It says why."""
 
@@ -35,5 +39,29 @@ def own(environ: Mapping[str, str]) -> tuple[str, str] | None:
     """The client's own certificate, and its key, which may be the same file; None: it has none. Raises `TlsError`."""
     cert, key = environ.get(CERT_VARIABLE), environ.get(KEY_VARIABLE)
     if key and not cert:
-        raise TlsError(f"{KEY_VARIABLE} is set, {CERT_VARIABLE} is not: a key is shown with its certificate")
+        told = f"{KEY_VARIABLE} is set, {CERT_VARIABLE} is not"
+        raise TlsError(f"{told}: name the file of the key's certificate in it, or unset both")
     return (cert, key or cert) if cert else None
+
+
+def reason_of(reason: str | None) -> str:
+    """What OpenSSL gives as its reason, behind words of ours; nothing where it only names a part of itself."""
+    said = (reason or "").replace("_", " ").lower()
+    return "" if not said or said.endswith(" lib") else f" ({said})"
+
+
+def unfit(cert: str, key: str, *, named: bool = True) -> str:
+    """What is wrong with files of which OpenSSL takes no certificate with its key; ``named``: by the environment.
+
+    A certificate and no key is the usual mistake, and OpenSSL says nothing of it that anybody could use.
+    """
+    if cert != key:
+        return f"{cert} and {key}: they are no certificate and its key"
+    if not named:
+        return (
+            f"{cert}: there is no certificate with its key in it: give cert=(certificate, key), or write both into it"
+        )
+    return (
+        f"there is no certificate with its key in {cert} ({CERT_VARIABLE}): "
+        f"name the file of the key in {KEY_VARIABLE}, or write both into one file"
+    )

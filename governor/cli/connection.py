@@ -196,10 +196,10 @@ def _trust() -> grpc.ChannelCredentials:
         )
         # gRPC says nothing of files that it cannot use, or ends the process.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        if cert:
-            _checked(f"{cert} and {key}: they are no certificate and its key", context.load_cert_chain, cert, key)
+        if cert and key:
+            _checked(tls.unfit(cert, key), context.load_cert_chain, cert, key)
         if ca:
-            _checked(f"{ca}: there are no certificates in it", context.load_verify_locations, ca)
+            _checked(f"{ca}: {tls.NOBODY}", context.load_verify_locations, ca)
     except tls.TlsError as error:
         raise CommandError(Exit.USAGE, f"TLS: {error}") from None
     return grpc.ssl_channel_credentials(trusted, own_key, own_cert)
@@ -219,7 +219,7 @@ def _checked(wrong: str, load: Callable[..., None], *files: str | None) -> None:
     try:
         load(*files, **more)
     except ssl.SSLError as error:
-        raise tls.TlsError(f"{wrong} ({(error.reason or str(error)).replace('_', ' ').lower()})") from None
+        raise tls.TlsError(f"{wrong}{tls.reason_of(error.reason)}") from None
 
 
 def _no_password() -> str:

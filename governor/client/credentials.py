@@ -8,11 +8,12 @@ import ipaddress
 import os
 import socket
 import ssl
+from pathlib import Path
 from typing import Final
 
 from governor import token
 from governor.client.errors import UsageError
-from governor.tls import CA_VARIABLE, TlsError, own
+from governor.tls import CA_VARIABLE, NOBODY, TlsError, own, reason_of, unfit
 
 File = str | os.PathLike[str] | None
 # One file with both, or two.
@@ -54,16 +55,12 @@ class Credentials:
         """Whom to trust, and what to show, where TLS is spoken. Raises TokenError."""
         ca = _named(CA_VARIABLE) if self._ca is None else self._ca
         try:
+            context = _trusting(ca)
             cert, key = self._own()
+            if cert is not None:
+                _show(context, os.fspath(cert), os.fspath(key or cert), named=self._cert is None)
         except TlsError as error:
             raise token.TokenError(f"TLS: {error}") from None
-        try:
-            context = ssl.create_default_context(cafile=ca)
-            if cert is not None:
-                context.load_cert_chain(cert, key, password=_no_password)
-        except (OSError, ValueError) as error:  # of which SSLError is one
-            told = ", ".join(os.fspath(file) for file in (ca, cert, key) if file is not None)
-            raise token.TokenError(f"TLS: {told or 'the certificates of the system'}: {error}") from error
         return context
 
     def check(self) -> None:
@@ -95,13 +92,41 @@ class Credentials:
         return token.of_environment(os.environ) if self._file is None else token.read(self._file)
 
 
+def _trusting(ca: File) -> ssl.SSLContext:
+    """Who may say that he is the daemon: whom the file certifies, or the system. Raises TlsError."""
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except ssl.SSLError as error:
+        raise TlsError(f"{_spoken(ca)}: {NOBODY}{reason_of(error.reason)}") from error
+    except OSError as error:
+        raise TlsError(f"{_spoken(ca)}: {error.strerror or error}") from error
+
+
+def _show(context: ssl.SSLContext, cert: str, key: str, *, named: bool) -> None:
+    """This certificate, with its key, to whoever asks for one. Raises TlsError; it says which file is amiss."""
+    file = cert
+    try:
+        # OpenSSL does not say which of them it cannot open.
+        for file in (cert, key):
+            Path(file).open("rb").close()
+        context.load_cert_chain(cert, key, password=_no_password)
+    except ssl.SSLError as error:
+        raise TlsError(f"{unfit(cert, key, named=named)}{reason_of(error.reason)}") from error
+    except OSError as error:
+        raise TlsError(f"{file}: {error.strerror or error}") from error
+
+
+def _spoken(ca: File) -> str:
+    return "the certificates of the system" if ca is None else os.fspath(ca)
+
+
 def _named(variable: str) -> str | None:
     return os.environ.get(variable) or None
 
 
 def _no_password() -> str:
     """Else OpenSSL would ask for it at the terminal."""
-    raise ValueError("the key has a password")
+    raise TlsError("the key has a password: write it without one")
 
 
 def _stays_here(sock: socket.socket) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from governor.cli import connection, reach
+from tests.certificates import Authority
 from tests.cli.conftest import Fake, Run
 from tests.cli.process import COMMAND, ROOT
 
@@ -192,3 +193,28 @@ def test_only_an_acquire_may_take_its_time(run: Run, fake: Fake) -> None:
     # grpc calls three hundred years what has no end.
     assert all(limit > 1e9 for limit in fake.script.limits[:2])
     assert all(0 < limit < 11 for limit in fake.script.limits[2:])
+
+
+@pytest.mark.parametrize(
+    ("cert", "key", "said"),
+    [
+        ("crt", "", "(GOVERNOR_CERT): name the file of the key in GOVERNOR_KEY, or write both into one file\n"),
+        ("key", "", "(GOVERNOR_CERT): name the file of the key in GOVERNOR_KEY, or write both into one file\n"),
+        ("", "key", "KEY is set, GOVERNOR_CERT is not: name the file of the key's certificate in it, or unset both\n"),
+    ],
+)
+def test_a_certificate_without_its_key_is_told_in_our_words(
+    run: Run, silent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cert: str, key: str, said: str
+) -> None:
+    """And the other way round: in one line with both variables, as a mistake of whoever calls."""
+    authority = Authority(tmp_path)
+    pair = authority.certify("one", "one.internal")
+    monkeypatch.setenv("GOVERNOR_CA", str(authority.cert))
+    monkeypatch.setenv("GOVERNOR_CERT", cert and str(pair.cert.with_suffix(f".{cert}")))
+    monkeypatch.setenv("GOVERNOR_KEY", key and str(pair.key))
+    ended = run("health", "--address", f"tls://{silent}")
+
+    assert (ended.exit, ended.out) == (2, "")
+    assert ended.err.startswith("governor: TLS: ")
+    assert ended.err.endswith(said)
+    assert (ended.err.count("\n"), "ssl" in ended.err) == (1, False)

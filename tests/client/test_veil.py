@@ -4,12 +4,14 @@ import ssl
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives import serialization
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from governor.client.credentials import Credentials
 from governor.client.stream import Ended
 from governor.client.veil import Veil
+from governor.token import TokenError
 from tests.certificates import Authority, Pair
 
 
@@ -160,3 +162,65 @@ def test_files_that_are_no_certificates_are_said(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=str(tmp_path)):
             credentials.context()
+
+
+# Of what is to be shown: the files that GOVERNOR_CERT and GOVERNOR_KEY name, and how what is said of them ends.
+ODD = [
+    ("cert", "", "(GOVERNOR_CERT): name the file of the key in GOVERNOR_KEY, or write both into one file"),
+    ("key", "", "(GOVERNOR_CERT): name the file of the key in GOVERNOR_KEY, or write both into one file"),
+    ("empty", "", "(GOVERNOR_CERT): name the file of the key in GOVERNOR_KEY, or write both into one file"),
+    ("cert", "cert", "(GOVERNOR_CERT): name the file of the key in GOVERNOR_KEY, or write both into one file"),
+    ("", "key", "KEY is set, GOVERNOR_CERT is not: name the file of the key's certificate in it, or unset both"),
+    ("cert", "other", "other.key: they are no certificate and its key (key values mismatch)"),
+    ("cert", "empty", "empty: they are no certificate and its key"),
+    ("cert", "none", "none: No such file or directory"),
+    ("none", "key", "none: No such file or directory"),
+    ("cert", "locked", "the key has a password: write it without one"),
+]
+
+
+@pytest.mark.parametrize(("cert", "key", "said"), ODD)
+def test_what_is_amiss_with_ones_own_files_is_said_in_our_words(
+    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cert: str, key: str, said: str
+) -> None:
+    """With the variable that is wrong and what to do, and nothing of OpenSSL's source."""
+    environment, files = _files(authority, tmp_path)
+    monkeypatch.setenv("GOVERNOR_CERT", environment[cert])
+    monkeypatch.setenv("GOVERNOR_KEY", environment[key])
+    with pytest.raises(TokenError) as caught:
+        Credentials(ca=authority.cert).context()
+    if cert:
+        given = files[cert] if key in {"", cert} else (files[cert], files[key])
+        with pytest.raises(TokenError) as argued:
+            Credentials(ca=authority.cert, cert=given).context()
+        assert "GOVERNOR" not in str(argued.value)
+        assert "ssl" not in str(argued.value).lower()
+
+    assert str(caught.value).startswith("TLS: ")
+    assert str(caught.value).endswith(said)
+    assert "ssl" not in str(caught.value).lower()
+
+
+def test_a_certificate_and_its_key_in_one_file_need_one_variable(
+    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or both, with the same."""
+    environment, _ = _files(authority, tmp_path)
+    for key in ("", "both"):
+        monkeypatch.setenv("GOVERNOR_CERT", environment["both"])
+        monkeypatch.setenv("GOVERNOR_KEY", environment[key])
+        Credentials(ca=authority.cert).context()
+
+
+def _files(authority: Authority, folder: Path) -> tuple[dict[str, str], dict[str, Path]]:
+    """By a word for each: as the environment has them, and as an argument."""
+    one, other = authority.certify("one", "one.internal"), authority.certify("other", "other.internal")
+    both, empty, locked = folder / "both.pem", folder / "empty", folder / "locked"
+    both.write_bytes(one.cert.read_bytes() + one.key.read_bytes())
+    empty.touch()
+    key = serialization.load_pem_private_key(one.key.read_bytes(), None)
+    hidden = serialization.BestAvailableEncryption(b"hunter2")
+    locked.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, hidden))
+    files = {"cert": one.cert, "key": one.key, "other": other.key, "both": both, "empty": empty, "locked": locked}
+    files["none"] = folder / "none"
+    return {"": "", **{word: str(path) for word, path in files.items()}}, files

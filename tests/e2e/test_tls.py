@@ -210,7 +210,7 @@ def test_own_files_that_cannot_be_shown_are_a_mistake(
     wrong: list[tuple[dict[str, str], str]] = [
         ({"GOVERNOR_KEY": str(one.key)}, key_alone),
         ({"GOVERNOR_CERT": str(one.cert), "GOVERNOR_KEY": str(other.key)}, "they are no certificate and its key"),
-        ({"GOVERNOR_CERT": str(one.cert)}, "they are no certificate and its key"),
+        ({"GOVERNOR_CERT": str(one.cert)}, "name the file of the key in GOVERNOR_KEY"),
         (
             {"GOVERNOR_CERT": str(one.cert), "GOVERNOR_KEY": str(tmp_path / "none")},
             f"GOVERNOR_KEY: {tmp_path / 'none'}: No such file",
