@@ -369,7 +369,8 @@ def _folder(state: Path) -> FolderLock:
     try:
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise BindError(f"state folder {state}: cannot be made: {error.strerror}; name another with --state") from error
+        told = "there is something else of that name" if isinstance(error, FileExistsError) else error.strerror
+        raise BindError(f"state folder {state}: cannot be made: {told}; name another with --state") from error
     return FolderLock(state)
 
 

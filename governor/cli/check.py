@@ -19,7 +19,7 @@ from governor.wording import SECOND, counted, folded, printable
         "governor check governor.yaml -o json | jq -r '.problems[].message'",
     )
 )
-@click.argument("file", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True))
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True, readable=False))
 @output_option
 @with_settings
 def check(settings: Settings, *, file: Path) -> Exit:

@@ -28,7 +28,7 @@ _PART: Final = 128 << 10
         "governor diff governor.yaml -o json | jq '.differences[].resource'",
     )
 )
-@click.argument("file", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True))
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True, readable=False))
 @address_option
 @output_option
 @with_settings

@@ -38,7 +38,7 @@ MEANING: Final[dict[Exit, str]] = {
     Exit.CANNOT_REACH: "no daemon answers at the address",
     Exit.DENIED: "the daemon does not know you, or you may not",
     Exit.BUG: "a bug, here or in the daemon",
-    Exit.CANNOT_START: "serve, state: cannot listen, or the state is damaged or in use",
+    Exit.CANNOT_START: "serve, state: cannot listen, or the state is closed, damaged or in use",
     Exit.SYSTEM_REFUSED: "the system refused, such as to write the output",
     Exit.TRY_LATER: "not now: none free, line full, draining; health: not serving",
     Exit.BAD_CONFIG: "the config is wrong, or a reload of it is refused",

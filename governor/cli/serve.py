@@ -15,7 +15,8 @@ from governor.cli.dying import leave
 from governor.cli.exits import Exit
 from governor.cli.options import examples
 
-PATH = click.Path(path_type=Path)
+# What cannot be read is told by whoever reads it, with the exit code of a config or a state with which nothing starts.
+PATH = click.Path(path_type=Path, readable=False)
 
 
 @click.command(

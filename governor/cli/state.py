@@ -13,7 +13,8 @@ from governor.cli.options import Settings, examples, output_option, with_setting
 from governor.cli.output import say, say_json
 from governor.wording import count
 
-_PLACE = click.argument("place", metavar="FILE-OR-DIR", type=click.Path(path_type=Path))
+# That it cannot be read is no mistake in how it was called: it is told as of any state with which no daemon starts.
+_PLACE = click.argument("place", metavar="FILE-OR-DIR", type=click.Path(path_type=Path, readable=False))
 
 _MAY_BE_SECRET: Final = frozenset({"attributes", "labels"})
 _NOT_SHOWN: Final = "(not shown: --secrets does)"
@@ -43,8 +44,8 @@ def check(settings: Settings, *, place: Path) -> Exit:
     from governor.store import StoreError
     from governor.store.salvage import examine
 
-    path = _file(place)
     try:
+        path = _file(place)
         stored = examine(path)
     except StoreError as error:
         if settings.json:
@@ -118,8 +119,8 @@ def repair(*, place: Path) -> Exit:
     from governor.store import StoreError
     from governor.store.salvage import examine, replace, save
 
-    path = _file(place)
     try:
+        path = _file(place)
         with FolderLock(path.parent) if path.parent.is_dir() else nullcontext():
             try:
                 examine(path)
@@ -150,6 +151,11 @@ def repair(*, place: Path) -> Exit:
 
 
 def _file(place: Path) -> Path:
+    """The file itself. Raises StoreError: nobody can tell, since a folder above it is closed to us."""
     from governor.store import NAME
+    from governor.store.errors import store_error
 
-    return place / NAME if place.is_dir() else place
+    try:
+        return place / NAME if place.is_dir() else place
+    except PermissionError as error:
+        raise store_error(place, "cannot be read", error) from error

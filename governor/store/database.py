@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 import sqlite3
+import stat
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -283,11 +284,20 @@ def connect(path: Path, synchronous: str) -> sqlite3.Connection:
 
 
 def recognise(path: Path) -> None:
-    """Raise sqlite3.DatabaseError if this is no file of ours: before SQLite writes anything into it."""
-    with path.open("rb") as file:
+    """Raise sqlite3.DatabaseError if this is no file of ours: before SQLite writes anything into it.
+
+    Raises OSError when it cannot be read; of a pipe, that would take until somebody writes to it.
+    """
+    with open(path, "rb", opener=_at_once) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(None, "not a regular file")
         header = file.read(_HEADER)
     if not header.startswith(b"SQLite format 3\0") or header[68:72] != schema.APPLICATION.to_bytes(4):
         raise sqlite3.DatabaseError("it does not begin like a state of governor")
+
+
+def _at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
 
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:

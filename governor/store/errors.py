@@ -27,6 +27,9 @@ def store_error(path: Path, what: str, error: Exception) -> StoreError:
     code = getattr(error, "sqlite_errorcode", None)
     transient = isinstance(error, OSError) or (code is not None and (code & 0xFF) not in _DAMAGED)
     said = " ".join(((error.strerror if isinstance(error, OSError) else None) or str(error)).split())
+    if isinstance(error, PermissionError):
+        told = "run this as its owner, or give it and its folder to this user"
+        return StoreError(f"{path}: {what} ({said}); {told}")
     if transient:
         return StoreError(f"{path}: {what} ({said}); check the disk and the folder's owner")
     told = "it says who holds what, so it is not replaced: mend it with `governor state repair`, or bring a copy back"

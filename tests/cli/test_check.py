@@ -10,6 +10,7 @@ from governor.config import json_schema
 from tests.certificates import Authority
 from tests.cli.conftest import Run
 from tests.cli.process import BOUND, COMMAND, ROOT
+from tests.privileges import shut_away
 
 GOOD = """\
 semaphores:
@@ -103,6 +104,17 @@ def test_what_may_be_a_mistake_is_a_warning(run: Run, tmp_path: Path) -> None:
     assert ": OK, no resources\n" in ended.out
     assert ": warning: " in ended.out
     assert len(json.loads(run("check", str(file), "-o", "json").out)["warnings"]) == 1
+
+
+@pytest.mark.parametrize("command", ["check", "diff"])
+def test_a_file_that_may_not_be_read_is_a_bad_config(run: Run, good: str, command: str) -> None:
+    """As to the daemon, which would end with the same code; it is no mistake in how the command was called."""
+    with shut_away(Path(good)):
+        ended = run(command, good)
+
+    assert (ended.exit, ended.out, ended.err.count("\n")) == (78, "", 1)
+    assert ended.err.startswith(f"{good}: ")
+    assert "permission denied" in ended.err.lower()
 
 
 def test_a_missing_file_is_a_bad_config(run: Run, tmp_path: Path) -> None:

@@ -7,15 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from governor import daemon
+from governor.cli.serve import serve
 from governor.core.kinds.pool import MemberSpec, PoolSpec
 from governor.core.kinds.semaphore import SemaphoreSpec
 from governor.core.resource import Remembered, ResourceSpec
 from governor.core.snapshot import Held, Past
 from governor.core.types import SECOND, Claim, EndReason, Grant, LeaseId, Member
-from governor.lock import FolderLock
+from governor.lock import BindError, FolderLock
 from governor.store import NAME, Batch, Store
 from governor.store.rows import lease_row, past_row, resource_row
 from tests.cli.conftest import Run
+from tests.privileges import shut_away
 
 LEASES = 300
 
@@ -178,3 +181,73 @@ def test_repair_says_so_when_nothing_is_left(run: Run, state: Path) -> None:
 
     assert (ended.exit, (state / NAME).read_bytes()) == (71, b"")
     assert "nothing can be read of it" in ended.err
+
+
+# What is closed to whoever asks, of a folder "closed/state" with its file: and how it is named then.
+CLOSED = [
+    ("closed", "closed/state"),
+    ("closed", "closed/state/state.db"),
+    ("closed/state", "closed/state"),
+    ("closed/state", "closed/state/state.db"),
+    ("closed/state/state.db", "closed/state"),
+    ("closed/state/state.db", "closed/state/state.db"),
+]
+
+
+@pytest.mark.parametrize(("shut", "named"), CLOSED)
+@pytest.mark.parametrize("command", ["check", "dump", "repair"])
+def test_a_state_that_may_not_be_read_is_told_as_one_with_which_nothing_starts(
+    run: Run, tmp_path: Path, command: str, shut: str, named: str
+) -> None:
+    """Whatever it is that is closed: with the exit code of that, where it is, why, and what to do."""
+    folder = tmp_path / "closed" / "state"
+    folder.mkdir(parents=True)
+    Store(folder).close()
+    with shut_away(tmp_path / shut):
+        ended = run("state", command, str(tmp_path / named))
+
+    assert (ended.exit, ended.out) == (71, "")
+    assert ended.err.startswith(f"governor: {tmp_path}/closed/state")
+    assert "Permission denied" in ended.err
+    assert ended.err.endswith(
+        ("; run this as its owner, or give it and its folder to this user\n", "and be writable for this user\n")
+    )
+    assert ended.err.count("\n") == 1
+
+
+def test_check_says_so_to_programs(run: Run, tmp_path: Path) -> None:
+    """As of any other problem with it."""
+    with shut_away(tmp_path):
+        ended = run("state", "check", str(tmp_path / "state"), "-o", "json")
+
+    assert (ended.exit, ended.err) == (71, "")
+    assert "Permission denied" in json.loads(ended.out)["problem"]
+
+
+@pytest.mark.parametrize(("option", "name"), [("--state", "state"), ("--config", "governor.yaml")])
+def test_serve_leaves_it_to_the_daemon_to_say_what_is_closed(tmp_path: Path, option: str, name: str) -> None:
+    """Which has an exit code for it: it is no mistake in how serve was called."""
+    path = tmp_path / name
+    path.mkdir()
+    with shut_away(path), serve.make_context("serve", [option, str(path)]) as context:
+        assert path in context.params.values()
+
+
+@pytest.mark.parametrize("command", ["check", "dump", "repair"])
+@pytest.mark.timeout(20)
+def test_what_is_no_file_keeps_nobody_waiting(run: Run, tmp_path: Path, command: str) -> None:
+    """As a pipe does to which nobody writes."""
+    os.mkfifo(tmp_path / NAME)
+    for place in (tmp_path, tmp_path / NAME):
+        ended = run("state", command, str(place))
+        assert ended.exit == 71
+        assert ended.err.startswith(f"governor: {tmp_path / NAME}: cannot be read (not a regular file); ")
+
+
+def test_a_state_folder_that_is_something_else_is_told_so(tmp_path: Path) -> None:
+    """Such as the file in it, which the commands that look at it take as well."""
+    (tmp_path / NAME).touch()
+    with pytest.raises(
+        BindError, match=r"state\.db: cannot be made: there is something else of that name; name another"
+    ):
+        daemon._folder(tmp_path / NAME)
