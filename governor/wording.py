@@ -72,7 +72,7 @@ def counted(kinds: Iterable[str]) -> str:
 
 
 def span(nanos: int, *, passed: bool = False) -> str:
-    """A length in a few characters: ``250ms``, ``1.2s``, ``5m10s``, ``3h05m``, ``2d04h``.
+    """A length in a few characters: ``250ms``, ``1.2s``, ``5m10s``, ``3h05m``, ``2d04h``, or just ``2d``.
 
     Rounded up, so that who is told "try again in 1.2s" does not come too early; what has ``passed`` is rounded down.
     """
@@ -87,11 +87,16 @@ def span(nanos: int, *, passed: bool = False) -> str:
     if (tenths := whole(SECOND // 10)) < MINUTE // (SECOND // 10):
         return f"{tenths // 10}.{tenths % 10}s".replace(".0s", "s")
     if (seconds := whole(SECOND)) < HOUR // SECOND:
-        return f"{seconds // 60}m{seconds % 60:02}s"
+        return _two(seconds, 60, "m", "s")
     if (minutes := whole(MINUTE)) < DAY // MINUTE:
-        return f"{minutes // 60}h{minutes % 60:02}m"
-    hours = whole(HOUR)
-    return f"{hours // 24}d{hours % 24:02}h"
+        return _two(minutes, 60, "h", "m")
+    return _two(whole(HOUR), 24, "d", "h")
+
+
+def _two(number: int, size: int, large: str, small: str) -> str:
+    """So many of the small unit, with ``size`` of them in a large one; what is not there is not said."""
+    larger, smaller = divmod(number, size)
+    return f"{larger}{large}{smaller:02}{small}" if smaller else f"{larger}{large}"
 
 
 def instant(at: int, digits: int) -> str:

@@ -1,6 +1,7 @@
 """How quantities and foreign text read."""
 
 import json
+import re
 
 import pytest
 from hypothesis import given
@@ -22,6 +23,14 @@ from governor.wording import (
     span,
 )
 
+# About whole numbers of any unit, where one way of writing it ends and the next begins.
+lengths = st.builds(
+    lambda number, unit, more: max(0, number * unit + more),
+    st.integers(0, 100),
+    st.sampled_from([MILLISECOND, SECOND, MINUTE, HOUR, DAY]),
+    st.integers(-2, 2),
+)
+
 
 @pytest.mark.parametrize(
     ("nanos", "text"),
@@ -35,12 +44,13 @@ from governor.wording import (
         (1200 * MILLISECOND, "1.2s"),
         (29_990 * MILLISECOND, "30s"),
         (59_900 * MILLISECOND, "59.9s"),
-        (59_901 * MILLISECOND, "1m00s"),
+        (59_901 * MILLISECOND, "1m"),
         (310 * SECOND, "5m10s"),
-        (HOUR - 1, "1h00m"),
+        (HOUR - 1, "1h"),
         (3 * HOUR + 5 * MINUTE, "3h05m"),
-        (DAY - 1, "1d00h"),
+        (DAY - 1, "1d"),
         (2 * DAY + 4 * HOUR, "2d04h"),
+        (7 * DAY, "7d"),
     ],
 )
 def test_a_span_is_short_and_rounded_up(nanos: int, text: str) -> None:
@@ -54,6 +64,16 @@ def test_a_span_is_never_too_short(nanos: int) -> None:
     said = parse_duration(span(nanos))
 
     assert nanos <= said <= nanos + max(MILLISECOND, nanos // 10)
+
+
+@given(st.integers(0, 400 * DAY) | lengths, st.booleans())
+def test_a_span_says_nothing_of_what_is_not_there(nanos: int, passed: bool) -> None:  # noqa: FBT001
+    """Whole days, hours and minutes are just that; and what is said can be said again."""
+    text = span(nanos, passed=passed)
+
+    assert re.fullmatch(r"0s|[1-9]\d*(ms|s|m|h|d)|[1-9]\d?\.[1-9]s|0\.[1-9]s|[1-9]\d*(m\d\ds|h\d\dm|d\d\dh)", text)
+    assert not re.search(r"\D00\D", text)
+    assert span(parse_duration(text), passed=passed) == text
 
 
 def test_one_is_singular() -> None:

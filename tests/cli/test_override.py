@@ -35,7 +35,7 @@ def test_another_limit_is_set_for_a_while(run: Run, overridden: Fake) -> None:
     )
     assert (ended.exit, ended.out) == (
         0,
-        "thumbnails: permits 4 (the config says 8) for 10m00s; 2 lent beyond it must return before the next grant\n",
+        "thumbnails: permits 4 (the config says 8) for 10m; 2 lent beyond it must return before the next grant\n",
     )
     assert record["override"] == {
         "settings": {"permits": 4},

@@ -15,7 +15,7 @@ CLEAR = "\r\x1b[K"
         (0, None, 0.0, "waiting for thumbnails: next in line, 0s so far"),
         (3, 12.4, 4.9, "waiting for thumbnails: 3 ahead, about 12s to go, 4s so far"),
         (1, 0.0, 59.6, "waiting for thumbnails: 1 ahead, about 1s to go, 59s so far"),
-        (99, 7200.0, 3700.0, "waiting for thumbnails: 99 ahead, about 2h00m to go, 1h01m so far"),
+        (99, 7200.0, 3700.0, "waiting for thumbnails: 99 ahead, about 2h to go, 1h01m so far"),
         (100, None, 1.0, "waiting for thumbnails: 100 or more ahead, 1s so far"),
     ],
 )

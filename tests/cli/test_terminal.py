@@ -116,7 +116,7 @@ def test_a_lease_that_was_waited_for_at_a_terminal_is_as_any_other(own: Daemon, 
     screen.shows(
         r"  orders-db: 1 permit\r\n    primary \(generation 1\)  endpoint=db1:5432\r\n  thumbnails: 2 permits\r\n"
     )
-    screen.shows(rf"ends in 1h00m; to give it back: governor release {lease}\r\n")
+    screen.shows(rf"ends in 1h; to give it back: governor release {lease}\r\n")
     screen.shows(PROMPT)
     screen.type("governor status nothing-of-it\n")
     screen.shows("no such resource")

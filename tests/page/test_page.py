@@ -1,16 +1,31 @@
 """What people see, and do, on the status page: resources, and who has and wants them."""
 
+import re
+
 import pytest
 
 from governor.core.kinds.pool import MemberSpec
 from governor.core.types import SECOND, Outcome, Said, Standing
 from governor.history import BUCKET
+from governor.http.document import PAGE
+from governor.wording import DAY, MILLISECOND, MINUTE, span
+from governor.wording import HOUR as AN_HOUR
 from tests.core.declared import pool, rate_limit, semaphore
 from tests.page.browser import BOUND, Page
 from tests.page.conftest import Shown
 from tests.page.seeing import HOUR, button, cells, seconds, show, texts
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def test_a_length_from_a_minute_on_reads_as_it_does_in_the_terminal(page: Page) -> None:
+    """At whole minutes, hours and days, and a second beside each: what is not there is not said."""
+    (function,) = re.findall(r"^  function span\(.*?^  }$", PAGE.decode(), re.DOTALL | re.MULTILINE)
+    whole = [number * unit for unit in (MINUTE, AN_HOUR, DAY) for number in (1, 2, 9, 10, 23, 24, 59, 60, 100)]
+    lengths = [length + more * SECOND for length in whole for more in (-1, 0, 1) if length + more * SECOND >= MINUTE]
+    said = await page.run(f"(() => {{ {function}\n return {[each // MILLISECOND for each in lengths]}.map(span); }})()")
+
+    assert said == [span(each, passed=True) for each in lengths]
 
 
 class TestTheTable:
