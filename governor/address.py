@@ -98,6 +98,11 @@ def usual() -> str:
     return f"unix:{USUAL_SOCKET}" if there else USUAL_TCP
 
 
+def unfound() -> str:
+    """What is to be said besides where nobody listens at the usual port: how it came that one tried there."""
+    return f"there is no socket {USUAL_SOCKET} that this user could see"
+
+
 def parse(text: str) -> Address:
     """Reads ``host:port``, ``[ipv6]:port``, ``tls://host:port`` or ``unix:/path``; raises `AddressError`."""
     if text.startswith("unix:"):

@@ -7,7 +7,7 @@ takes longer to load than all of this.
 import socket
 from typing import Final, assert_never
 
-from governor.address import VARIABLE, Address, TcpAddress, UnixAddress
+from governor.address import VARIABLE, Address, TcpAddress, UnixAddress, unfound
 from governor.cli.exits import CommandError, Exit
 from governor.cli.options import Where
 
@@ -37,11 +37,14 @@ def is_there(where: Where, seconds: float) -> bool:
 
 def _unreachable(where: Where, error: OSError) -> CommandError:
     named = "" if where.source == "default" else f" (from {where.source})"
+    nowhere = unfound() if where.source == "default" and isinstance(where.address, TcpAddress) else ""
     match error:
         case TimeoutError():
             why = f"no answer within {CONNECT_SECONDS} s. Is it running there?"
         case PermissionError():
             why = f"{error.strerror}. The config says who may use the socket: its mode, owner and group."
+        case _ if nowhere:
+            why = f"{error.strerror or error}, and {nowhere}. To start a daemon: governor serve."
         case _:
             why = f"{error.strerror or error}. Is it running there?"
     return CommandError(

@@ -6,7 +6,7 @@ It knows how addresses are written and which sockets they mean. It must never op
 import ipaddress
 import os
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from governor.address import TLS, USUAL_TCP, VARIABLE, usual
@@ -19,13 +19,17 @@ Candidate = tuple[socket.AddressFamily, str | tuple[str, int]]
 
 @dataclass(slots=True, frozen=True)
 class Address:
-    """One address, as it was written. ``path`` of a unix socket, or ``host`` and ``port``, and whether for TLS."""
+    """One address, as it was written. ``path`` of a unix socket, or ``host`` and ``port``, and whether for TLS.
+
+    ``usual``: nobody has named it.
+    """
 
     text: str
     path: str = ""
     host: str = ""
     port: int = 0
     tls: bool = False
+    usual: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
         return self.text
@@ -70,7 +74,7 @@ def find(address: str | None = None) -> Address:
         return parse(address)
     if said := os.environ.get(VARIABLE):
         return parse(said)
-    return parse(usual())
+    return replace(parse(usual()), usual=True)
 
 
 def parse(text: str) -> Address:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from governor.address import VARIABLE, unfound
 from governor.client.address import Address, Candidate
 from governor.client.asks import SECOND
 from governor.client.conversation import Conversation
@@ -64,6 +65,7 @@ class Connection:
         self.witness = Witness()
         self.socket: socket.socket | None = None
         self._address = address
+        self._unnamed = address.usual and not address.path
         self._agent = f"governor-python/{version}"
         self._talk = talk
         self._hand_in = hand_in
@@ -254,8 +256,12 @@ class Connection:
             # The daemon names itself where it speaks of no resource; the address says already who speaks.
             said = f"{self._address}: {ended.message.removeprefix('governor: ')}"
             if ended.code is None:
-                said = f"no governor daemon at {said}"
+                said = f"no governor daemon at {said}{self._unfound()}"
             self._talk.refused(said, for_good=ended.code in _FOR_GOOD, full=ended.code == _FULL)
+
+    def _unfound(self) -> str:
+        """Of a daemon that is not where nobody has said that it would be, where else it was looked for."""
+        return f", and {unfound()}; `governor serve` starts one, {VARIABLE} names another" if self._unnamed else ""
 
     def mourn(self) -> None:
         """The daemon that greeted us last is dead; whatever the proxies say that are between us."""

@@ -72,11 +72,31 @@ def test_a_missing_socket_is_named(run: Run, tmp_path: Path) -> None:
 def test_a_default_address_is_not_said_to_come_from_somewhere(
     run: Run, closed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody named it, so there is nobody to name."""
+    """Nobody named it, so there is nobody to name; but where else it was looked for, and how there can be one."""
     monkeypatch.setattr("governor.address.USUAL_SOCKET", Path("/nonexistent/governor.sock"))
     monkeypatch.setattr("governor.address.USUAL_TCP", closed)
+    told = (
+        f"governor: cannot reach the daemon at {closed}: Connection refused, and there is no socket "
+        "/nonexistent/governor.sock that this user could see. To start a daemon: governor serve. "
+        "Another address: --address or GOVERNOR_ADDRESS.\n"
+    )
 
-    assert f"at {closed}: Connection refused." in run("status").err
+    for command in (["status"], ["health"], ["acquire", "a"], ["run", "a", "--", "true"], ["leases"]):
+        ended = run(*command)
+        assert (ended.exit, ended.err) == (3, told), command
+
+
+def test_a_default_socket_where_nobody_listens_is_told_like_any_other(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is there, so nothing is said of one that is not."""
+    path = tmp_path / "g.sock"
+    with closing(socket.socket(socket.AF_UNIX)) as left:
+        left.bind(str(path))
+    monkeypatch.setattr("governor.address.USUAL_SOCKET", path)
+    said = run("status").err
+
+    assert f"at unix:{path}: Connection refused. Is it running there?" in said
 
 
 def test_the_default_is_the_socket_where_there_is_one(run: Run, fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,6 +84,28 @@ def test_a_closed_port_is_told_at_once(closed_port: str) -> None:
     gov.close()
 
 
+def test_where_nobody_has_named_a_daemon_all_places_are_told(
+    closed_port: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And how there can be one; a socket that is there, with nobody behind it, is told like any other."""
+    path = tmp_path / "g.sock"
+    monkeypatch.delenv("GOVERNOR_ADDRESS", raising=False)
+    monkeypatch.setattr("governor.address.USUAL_SOCKET", path)
+    monkeypatch.setattr("governor.address.USUAL_TCP", closed_port)
+    with Client() as gov, pytest.raises(Unavailable) as nowhere:
+        gov.acquire("one", wait=0)
+    with socket.socket(socket.AF_UNIX) as left, Client() as gov:
+        left.bind(str(path))
+        with pytest.raises(Unavailable) as dead:
+            gov.acquire("one", wait=0)
+
+    assert str(nowhere.value) == (
+        f"no governor daemon at {closed_port}: Connection refused, and there is no socket {path} that this user could "
+        "see; `governor serve` starts one, GOVERNOR_ADDRESS names another"
+    )
+    assert str(dead.value) == f"no governor daemon at unix:{path}: Connection refused"
+
+
 async def test_a_closed_port_is_told_at_once_in_asyncio(closed_port: str) -> None:
     """In the same words."""
     async with AsyncClient(closed_port) as gov:
