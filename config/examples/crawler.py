@@ -30,6 +30,7 @@ async def crawl(start: str, gov: AsyncClient) -> dict[str, int]:
         async with gov.acquire(ONE_FETCH, wait=30, on_loss="cancel"):
             page = await fetch(url)
         sizes[url] = len(page)
+        print(f"{len(page):>9}  {url}", flush=True)
         for link in LINK.findall(page.decode(errors="replace")):
             found = urljoin(url, link)
             if found.startswith(start) and found not in seen:
@@ -42,20 +43,25 @@ async def crawl(start: str, gov: AsyncClient) -> dict[str, int]:
 
 
 async def fetch(url: str) -> bytes:
-    """The body of a page, by the plainest HTTP there is."""
+    """The body of a page, by the plainest HTTP there is. Raises ConnectionError, with the page in it."""
     parts = urlsplit(url)
-    reader, writer = await asyncio.open_connection(parts.hostname, parts.port or 80)
     try:
-        writer.write(f"GET {parts.path or '/'} HTTP/1.0\r\nHost: {parts.netloc}\r\n\r\n".encode())
-        await writer.drain()
-        _, _, body = (await reader.read()).partition(b"\r\n\r\n")
-        return body
-    finally:
-        writer.close()
+        reader, writer = await asyncio.open_connection(parts.hostname, parts.port or 80)
+        try:
+            writer.write(f"GET {parts.path or '/'} HTTP/1.0\r\nHost: {parts.netloc}\r\n\r\n".encode())
+            await writer.drain()
+            _, answered, body = (await reader.read()).partition(b"\r\n\r\n")
+        finally:
+            writer.close()
+    except OSError as error:
+        raise ConnectionError(f"{url}: {error.strerror or error}") from error
+    if not answered:
+        raise ConnectionError(f"{url}: the site closed the connection without an answer")
+    return body
 
 
 async def main(start: str) -> None:
-    """Say what there is."""
+    """Say what there is: each page as it comes, and at the end how many."""
     began = time.monotonic()
     async with AsyncClient(name="crawler") as gov:
         sizes = await crawl(start, gov)
@@ -63,10 +69,12 @@ async def main(start: str) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv[1:]) != 1:
-        sys.exit("usage: python crawler.py URL")
+    if len(sys.argv[1:]) != 1 or not sys.argv[1].startswith("http://"):
+        sys.exit("usage: python crawler.py http://HOST[:PORT]/")
     try:
         asyncio.run(main(*sys.argv[1:]))
-    except* GovernorError as group:
-        # One refusal ends the group of tasks, and every lease that they had goes back.
+    except* (GovernorError, ConnectionError) as group:
+        # One refusal ends the group of tasks, and every lease that they had goes back; so does a site that is down.
         sys.exit(f"crawler: {group.exceptions[0]}")
+    except* KeyboardInterrupt:
+        sys.exit(130)

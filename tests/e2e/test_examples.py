@@ -20,6 +20,7 @@ import pytest
 
 from tests.e2e.conftest import Connect, Start
 from tests.e2e.process import BOUND, ROOT, Daemon, until
+from tests.ports import own_addresses
 
 EXAMPLES: Final = ROOT / "config" / "examples"
 
@@ -172,6 +173,8 @@ class Site(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         self.spans: list[tuple[float, float]] = []
+        # From which request on it answers nothing.
+        self.cut_off = PAGES + 1
         super().__init__(("127.0.0.1", 0), Page)
 
 
@@ -186,6 +189,8 @@ class Page(BaseHTTPRequestHandler):
         links = range(1, 12) if number == 0 else (0, 2 * number + 10, 2 * number + 11)
         body = "".join(f'<a href="/{link or ""}">' for link in links if link < PAGES).encode()
         time.sleep(0.3)
+        if len(self.server.spans) >= self.server.cut_off:
+            return
         self.send_response(200)
         self.end_headers()
         self.server.spans.append((began, time.monotonic()))
@@ -212,9 +217,11 @@ def test_a_crawler_keeps_to_two_limits_at_once(start: Start, connect: Connect, s
     url = f"http://127.0.0.1:{site.server_port}/"
     with running(daemon, sys.executable, str(EXAMPLES / "crawler.py"), url) as process:
         code, out, err = ended(process)
-    said = re.fullmatch(r"(\d+) pages, \d+ bytes, in (\d+\.\d)s\n", out)
+    *told, last = out.splitlines()
+    said = re.fullmatch(r"(\d+) pages, \d+ bytes, in (\d+\.\d)s", last)
 
     assert (code, err) == (0, "")
+    assert len({line.split()[1] for line in told if line.split()[1].startswith(url)}) == len(told) == PAGES
     assert said is not None
     assert (int(said[1]), len(site.spans)) == (PAGES, PAGES)
     assert most_at_once(site.spans) <= 10
@@ -233,6 +240,27 @@ def test_a_crawler_that_is_refused_says_why(start: Start, site: Site) -> None:
     assert (code, out) == (1, "")
     assert err.startswith("crawler: partner-api: no such resource")
     assert err.count("\n") == 1
+
+
+def test_a_crawler_of_a_site_that_is_down_says_so(start: Start, connect: Connect, site: Site) -> None:
+    """In one line: from the beginning, or in the midst of it; nothing is held, and what it has is told."""
+    daemon = start(config("partner-apis.yaml"))
+    site.cut_off = 12
+    url = f"http://127.0.0.1:{site.server_port}/"
+    with running(daemon, sys.executable, str(EXAMPLES / "crawler.py"), url) as process:
+        code, out, err = ended(process)
+    with (
+        own_addresses(1) as (nowhere,),
+        running(daemon, sys.executable, str(EXAMPLES / "crawler.py"), f"http://{nowhere}/") as process,
+    ):
+        down = ended(process)
+
+    assert (code, err.count("\n")) == (1, 1), err
+    assert re.fullmatch(rf"crawler: {url}\d+: the site closed the connection without an answer\n", err)
+    assert out.splitlines()[0].split()[1] == url
+    assert down[:2] == (1, "")
+    assert re.fullmatch(rf"crawler: http://{nowhere}/: Connect call failed [^\n]+\n", down[2])
+    assert connect(daemon).idle()
 
 
 # --- a cron job ---------------------------------------------------------------------------------------------------
