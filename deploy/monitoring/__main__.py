@@ -7,10 +7,10 @@ import time
 from pathlib import Path
 from typing import Final, NoReturn
 
-from deploy.monitoring.together import Places, Together, TogetherError
+from deploy.monitoring.together import Places, Together, TogetherError, this_python
 
 _WHERE: Final = """\
-the daemon      http://{http}/metrics; gRPC on {grpc}, such as for `governor status`
+the daemon      http://{http}/metrics; gRPC on {grpc}: {python} -m governor.cli status --address {grpc}
 Prometheus      http://{prometheus}/graph and http://{prometheus}/alerts
 dashboards      deploy/monitoring/README.md says how to have them in Grafana
 logs and state  {folder}
@@ -33,7 +33,7 @@ def _end(_number: int, _frame: object) -> NoReturn:
 def main(arguments: list[str]) -> int:
     """Until somebody ends it, which exits with 0, or one of them does not run any more."""
     usual = Places(Path("build/monitoring"))
-    parser = argparse.ArgumentParser(prog="python -m deploy.monitoring", description=__doc__)
+    parser = argparse.ArgumentParser(prog=f"{this_python()} -m deploy.monitoring", description=__doc__)
     parser.add_argument("--folder", type=Path, default=usual.folder, help="where all of it is written")
     for name, default in (("grpc", usual.grpc), ("http", usual.http), ("prometheus", usual.prometheus)):
         parser.add_argument(f"--{name}", metavar="HOST:PORT", default=default, help=f"by default {default}")
@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
     try:
         with Together(places) as together:
             where = {"http": places.http, "grpc": places.grpc, "prometheus": places.prometheus}
-            print(_WHERE.format(folder=places.folder, **where), flush=True)
+            print(_WHERE.format(folder=places.folder, python=this_python(), **where), flush=True)
             while True:
                 together.check()
                 time.sleep(1)

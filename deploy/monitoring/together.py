@@ -5,6 +5,7 @@ Each writes its log into the folder, where the config and all state are as well,
 """
 
 import os
+import shlex
 import shutil
 import socket
 import ssl
@@ -141,7 +142,7 @@ class Together:
                     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                     probe.bind((host, int(port)))
             except OSError as error:
-                other = f"another: python -m deploy.monitoring --{option} HOST:PORT"
+                other = f"another: {this_python()} -m deploy.monitoring --{option} HOST:PORT"
                 raise TogetherError(f"nothing was started: {address}: {error.strerror}; {other}") from error
 
     def _pages(self) -> str:
@@ -205,6 +206,12 @@ class Together:
         lines = self._log(name).read_text(encoding="utf-8", errors="replace").splitlines()[-5:]
         how = "does not answer" if process.poll() is None else f"has ended with {process.poll()}"
         return "\n".join([f"the {name} {how}; its log, {self._log(name)}, ends with:", *lines])
+
+
+def this_python() -> str:
+    """As it is called from here: a command with it works whatever environment is active in somebody's shell."""
+    program, here = Path(sys.executable), Path.cwd()
+    return shlex.quote(str(program.relative_to(here) if program.is_relative_to(here) else program))
 
 
 def _environ() -> Mapping[str, str]:

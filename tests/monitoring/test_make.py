@@ -1,5 +1,6 @@
 """`make monitoring`, from its start to Ctrl-C."""
 
+import shlex
 import signal
 import socket
 import subprocess
@@ -10,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from deploy.monitoring.together import Places, Together, TogetherError
+from deploy.monitoring.together import Places, Together, TogetherError, this_python
 from tests.e2e.process import until
 from tests.ports import own_addresses
 
@@ -34,6 +35,11 @@ def _answers(address: str) -> bool:
         return probe.connect_ex((host, int(port))) == 0
 
 
+def _shown(hint: str) -> str:
+    """What is said to whoever pastes a command."""
+    return subprocess.run(shlex.split(hint), cwd=_ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
 @pytest.mark.parametrize("taken", ["grpc", "http", "prometheus"])
 def test_a_port_that_is_taken_is_said_before_anything_is_started(taken: str, tmp_path: Path, own: list[str]) -> None:
     """Whoever has it may well be another daemon, which would answer as if all were well."""
@@ -49,8 +55,20 @@ def test_a_port_that_is_taken_is_said_before_anything_is_started(taken: str, tmp
     said = str(error.value)
 
     assert said.startswith(f"nothing was started: {where[taken]}: Address already in use; ")
-    assert said.endswith(f" --{taken} HOST:PORT")
+    # With the Python that has all that it needs, whatever environment is active where it is typed.
+    assert said.endswith(f"; another: {this_python()} -m deploy.monitoring --{taken} HOST:PORT")
     assert not folder.exists()
+
+
+def test_a_command_with_the_python_of_a_checkout_is_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the README has it; one of elsewhere is named whole, and what a shell would take apart is quoted."""
+    monkeypatch.chdir(tmp_path)
+    told = []
+    for program in (tmp_path / ".venv" / "bin" / "python", Path("/opt/a b/bin/python3")):
+        monkeypatch.setattr(sys, "executable", str(program))
+        told.append(this_python())
+
+    assert told == [".venv/bin/python", "'/opt/a b/bin/python3'"]
 
 
 @pytest.mark.parametrize("ends", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -70,6 +88,8 @@ def test_it_says_where_to_look_and_ends_everything(
             assert f"http://{where['prometheus']}/alerts" in told[1]
             assert str(tmp_path) in told[3]
             assert all(map(_answers, where.values()))
+            if ends is signal.SIGINT:
+                assert _shown(told[0].partition(": ")[2]).split()[:2] == ["NAME", "KIND"]
         finally:
             run.send_signal(ends)
             run.send_signal(signal.SIGINT)
