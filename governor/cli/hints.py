@@ -3,14 +3,18 @@
 It knows how to look at what there is. It must never ask for anything.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from governor.cli.exits import CommandError
 from governor.cli.names import MAX_KNOWN, meant, meant_by_claim, near
 from governor.cli.options import Where
 from governor.wording import printable, span
+
+# The field of the message, and which words the daemon knows.
+_NO_WHAT: Final = re.compile(r"what\[(?P<at>\d+)\]: (?P<why>expected one of (?P<known>.+))")
 
 if TYPE_CHECKING:
     from governor.cli.admin import Admin
@@ -63,6 +67,20 @@ def guessing_member(admin: "Admin", pool: str, member: str) -> "Iterator[None]":
             there = admin.ask(lambda stub: stub.GetResource, GetResourceRequest(resource=pool)).members
             guess = near(member, [each.id for each in there[:MAX_KNOWN]])
         raise error.but(error.sentence + guess) from None
+
+
+@contextmanager
+def guessing_what(words: Sequence[str]) -> "Iterator[None]":
+    """A ``--what`` that there is not is refused by the name of the option, with what may have been meant."""
+    try:
+        yield
+    except CommandError as error:
+        if (refused := _NO_WHAT.fullmatch(error.sentence)) is None:
+            raise
+        word = words[int(refused["at"])]
+        raise error.but(
+            f"--what {printable(word)}: {refused['why']}{near(word, refused['known'].split(', '))}"
+        ) from None
 
 
 def about_wait(where: Where, names: Sequence[str], wait: int | None) -> "Callable[[], str] | None":

@@ -57,12 +57,14 @@ def watch(
     """
     from governor.cli import events
     from governor.cli.following import follow_on, once
+    from governor.cli.hints import guessing_what
     from governor.v1.admin_pb2 import WatchRequest
 
     request = WatchRequest(resources=resources, clients=clients, what=what)
     tell = events.json_line if settings.json else events.line
     where = settings.where()
-    if follow:
-        follow_on(where, request, tell)
-    once(where, request, tell)
+    with guessing_what(what):
+        if follow:
+            follow_on(where, request, tell)
+        once(where, request, tell)
     raise CommandError(Exit.CANNOT_REACH, f"the daemon at {where.address} has ended; --follow waits for the next one")

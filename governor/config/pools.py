@@ -4,7 +4,7 @@ It knows the keys of pools and members and how they relate. It must never know w
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Annotated, ClassVar, Final
 
 from pydantic import ConfigDict, Field
@@ -23,6 +23,21 @@ DEFAULT_MAX_QUARANTINE: Final[Nanos] = 60 * SECOND
 MAX_MEMBERS: Final = 1_000
 MAX_MEMBER_LEASES: Final = 1_000_000
 MAX_ATTRIBUTES: Final = 64
+
+
+def _slips(word: str) -> Iterator[str]:
+    """What it is mistyped as, as patterns: a letter too few, too many, exchanged with the next, or a wrong one.
+
+    A wrong last one makes another word of many.
+    """
+    for at in range(len(word) + 1):
+        begun, rest, after = word[:at], word[at:], word[at + 1 :]
+        yield from (begun + after, f"{begun}.{rest}", begun + rest[1::-1] + rest[2:])
+        if after:
+            yield f"{begun}.{after}"
+
+
+_LIKE_THE_BOUND: Final = re.compile("|".join(_slips("maxleases")))
 
 SIZE: Final = whole(0, MAX_MEMBERS)
 
@@ -51,7 +66,7 @@ class Member(Declared):
             if key == "max_leases":
                 continue
             # An attribute of such a name would take the place of the bound that was meant, and nobody would notice.
-            if re.sub(r"[^a-z]", "", key.lower()) in {"maxlease", "maxleases"}:
+            if _LIKE_THE_BOUND.fullmatch(re.sub(r"[^a-z]", "", key.lower())):
                 yield (key,), "too much like max_leases to be an attribute: did you mean max_leases?"
             elif why := why_no_name(key):
                 yield (key,), why

@@ -209,6 +209,19 @@ def test_an_unknown_resource_comes_with_a_guess(run: Run, daemon: Daemon, word: 
     assert ended.err.endswith(f"{hint}\n")
 
 
+@pytest.mark.parametrize(("word", "guess"), [("grantd", "; did you mean 'granted'?"), ("zzz", ", stopping")])
+@pytest.mark.parametrize("follow", [(), ("--follow",)])
+def test_an_unknown_what_comes_with_a_guess(
+    run: Run, daemon: Daemon, word: str, guess: str, follow: tuple[str, ...]
+) -> None:
+    """After all that there are; by the name of the option, and not of the field that it becomes."""
+    ended = run("watch", "--what", "released", "--what", word, *follow)
+
+    assert (ended.exit, ended.out) == (2, "")
+    assert ended.err.startswith(f"governor: --what {word}: expected one of queued, ")
+    assert ended.err.endswith(f"{guess}\n")
+
+
 def test_a_resource_that_is_called_like_a_claim_can_be_had(run: Run, daemon: Daemon) -> None:
     """The last = counts, so it is written with a number of its own."""
     lease = run("acquire", "shard=3=1")

@@ -239,6 +239,41 @@ def test_a_semaphore_counts_permits(text: str, permits: int | None) -> None:
     assert limit(f"semaphores: {{a: {{permits: {text}}}}}") == SemaphoreSpec(permits)
 
 
+def test_a_slip_in_max_leases_makes_no_attribute() -> None:
+    """A letter too few, too many, wrong, or two exchanged, at every place, however it is written otherwise.
+
+    But for a wrong one at the end, which makes another word of it.
+    """
+    right = "max_leases"
+    slips = {
+        made
+        for at in range(len(right) + 1)
+        for made in (
+            right[:at] + right[at + 1 :],
+            f"{right[:at]}k{right[at:]}",
+            f"{right[:at]}k{right[at + 1 :]}",
+            right[:at] + right[at : at + 2][::-1] + right[at + 2 :],
+        )
+    } - {right, "max_leasek"}
+    for slip in {*slips, *map(str.upper, slips), *(slip.replace("_", "-") for slip in slips)}:
+        told = complaints(f"pools: {{p: {{members: {{a: {{{slip}: 3}}}}}}}}")
+        assert told == [
+            f"1: pools.p.members.a.{slip}: too much like max_leases to be an attribute: did you mean max_leases?"
+        ], slip
+    for attribute in (
+        "max_leased",
+        "max_releases",
+        "max_lag",
+        "max_phases",
+        "leases",
+        "max",
+        "release",
+        "max_idle",
+        "endpoint",
+    ):
+        assert complaints(f"pools: {{p: {{members: {{a: {{{attribute}: 3}}}}}}}}") == []
+
+
 def test_a_pool_has_members_with_attributes() -> None:
     """Attributes are text as it was written, in the order of the file; max_leases is none of them."""
     text = """
