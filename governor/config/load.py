@@ -3,6 +3,7 @@
 It knows the order: bytes, tree, models, specs. It must never show what an environment variable held.
 """
 
+import difflib
 import errno
 import hashlib
 import os
@@ -15,16 +16,16 @@ from typing import Final, assert_never
 
 from pydantic import ValidationError
 
-from governor.access import Client
+from governor.access import ALL, Client
 from governor.address import Address, AddressError, TcpAddress, UnixAddress, check_socket_path
 from governor.auditing import Auditing
 from governor.bounds import Bounds
-from governor.config.accepts import OURS, REPORTED, Context, said
+from governor.config.accepts import MAX_WORD, OURS, REPORTED, Context, said
 from governor.config.document import MAX_BYTES, read
 from governor.config.models import DEFAULT_STATE, File
 from governor.config.nodes import ListNode, MappingNode, Node
 from governor.config.pages import Http
-from governor.config.problems import Problems, Trail
+from governor.config.problems import Problems, Trail, path, telling
 from governor.config.variables import Place, Variables
 from governor.core.resource import ResourceSpec
 from governor.core.types import Nanos
@@ -36,6 +37,8 @@ from governor.tracing import Tracing, by_environment, disabled, hindrance
 DEFAULT: Final = Path(__file__).parents[1] / "default.yaml"
 
 _WORLD_WRITABLE: Final = 0o002
+# How many pairs of names are compared, at some ten microseconds each, for what is only a warning.
+_MOST_COMPARED: Final = 10_000
 
 
 @dataclass(slots=True, frozen=True)
@@ -144,7 +147,7 @@ def parse(
         source=source,
         hash=fingerprint(data),
         variables=frozenset(variables.used),
-        warnings=(*_all_warnings(file), *unheard),
+        warnings=(*_all_warnings(file), *_misspelt(file, {trail for trail, _ in variables.used}), *unheard),
     )
 
 
@@ -231,6 +234,25 @@ def _all_warnings(file: File) -> Iterator[str]:
     # Whoever says of the pages alone that others are kept from them need not be told; a token is another matter.
     if (http := file.http) is not None and (http.clients or not http.insecure):
         yield from _warnings(http.address, asked=http.clients)
+
+
+def _misspelt(file: File, filled: Collection[Trail]) -> Iterator[str]:
+    """Resources of clients that there are not, and that are much like one that there is; not what a variable said.
+
+    One that is like none may be declared later.
+    """
+    names = dict(file.resources())
+    left = _MOST_COMPARED // max(1, len(names))
+    for client, section in (file.clients or {}).items():
+        for index, glob in enumerate(section.resources):
+            trail = ("clients", client, "resources", index)
+            if ALL in glob or glob in names or trail in filled or len(glob) > MAX_WORD or telling(glob):
+                continue
+            if left == 0:
+                return
+            left -= 1
+            if near := difflib.get_close_matches(glob, names, n=1):
+                yield f"{path(trail)}: there is no resource {glob}: did you mean {near[0]}?"
 
 
 def _warnings(address: Address, *, asked: bool) -> Iterator[str]:

@@ -763,6 +763,41 @@ def test_where_tls_is_spoken_only_strangers_are_warned_of(clients: str, *, warne
     assert bool(read.warnings) is warned
 
 
+@pytest.mark.parametrize(
+    ("listed", "guess"),
+    [
+        ("thumbnals", "there is no resource thumbnals: did you mean thumbnails?"),
+        ("Thumbnails", "there is no resource Thumbnails: did you mean thumbnails?"),
+        ("thumbnails", None),
+        ("thumbnal*", None),
+        ("reports", None),
+        ("${NAME}", None),
+        ("gov_" + "thumbnails" * 5, None),
+        ("t" * 65, None),
+    ],
+)
+def test_a_resource_of_a_client_that_is_much_like_another_is_warned_of(listed: str, guess: str | None) -> None:
+    """It may be declared later, so it is legal; what a variable held is shown nowhere, nor what looks like a secret."""
+    text = (
+        "semaphores: {thumbnails: {permits: 1}}\n"
+        f"clients: {{a: {{tokens: ['{digest('a')}'], resources: [x-*, '{listed}']}}}}"
+    )
+    read = config(text, {**ENVIRON, "NAME": "thumbnals"})
+
+    assert read.warnings == ((f"clients.a.resources[1]: {guess}",) if guess else ())
+
+
+def test_no_more_names_are_compared_than_a_start_has_time_for() -> None:
+    """However many resources there are, and clients with names like theirs."""
+    names = ", ".join(f"resource-{number:04}: {{permits: 1}}" for number in range(2000))
+    listed = ", ".join(f"resource-{number:04}x" for number in range(16))
+    clients = ", ".join(
+        f"c{number}: {{tokens: ['{digest(str(number))}'], resources: [{listed}]}}" for number in range(20)
+    )
+
+    assert len(config(f"semaphores: {{{names}}}\nclients: {{{clients}}}").warnings) == 5
+
+
 def test_a_change_of_certificates_is_said_by_their_files() -> None:
     """It takes effect at the next start; what is in the files, at once."""
     head = "listen: ['tls://127.0.0.1:1']"
