@@ -100,8 +100,8 @@ def run(
     pool members that it was lent as GOVERNOR_MEMBERS, in JSON: [{"resource", "id", "attributes", "generation"}].
 
     Signals that are sent to governor are passed on to CMD. At a terminal both are one job, in which Ctrl-C, Ctrl-Z
-    and fg do what they always do. Without a terminal CMD leads a process group of its own, all of which is ended
-    when the lease is lost.
+    and fg do what they always do. A CMD that goes on after Ctrl-C keeps its permits, also after a second one. Without
+    a terminal CMD leads a process group of its own, all of which is ended when the lease is lost.
 
     Exits as CMD did, and dies of a signal that it died of (128+n to a shell). Otherwise with 79 when the lease was
     lost, 126 or 127 when CMD cannot be run, and as `governor acquire` does when nothing was granted.

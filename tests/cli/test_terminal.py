@@ -40,12 +40,14 @@ def ahead_in_line(own: Daemon) -> Iterator[None]:
         process.wait(BOUND)
 
 
-def test_ctrl_c_reaches_the_command_once(screen: Terminal) -> None:
-    """And governor goes on for as long as the command does."""
+def test_ctrl_c_reaches_the_command_once(own: Daemon, screen: Terminal) -> None:
+    """Each time; and governor goes on for as long as the command does, however impatient somebody is."""
     screen.type(f"governor run thumbnails -- {TOLD}\n")
     screen.shows(r"lease \d+")
-    screen.type(CTRL_C)
-    screen.shows("told SIGINT")
+    for _ in range(2):
+        screen.type(CTRL_C)
+        assert "told" not in screen.until("told SIGINT")
+    assert resources(own.address)["thumbnails"].in_use == 1
     screen.type(CTRL_BACKSLASH)
     between = screen.until("told SIGQUIT")
 
