@@ -4,7 +4,7 @@ It knows that a lease is of one session or of none. It must never know what is a
 another.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 # How many characters of its id are a session's name.
 NAME: Final = 8
-# Of one step of the engine when leases are renewed.
-_RENEWED_AT_ONCE: Final = 1000
-
 # What a session knows of its lease: the op that it was asked for with (0: it was not, but adopted), the ticket of that
 # ask, and for how long a keep-alive is known to make it last.
 Known = tuple[int, TicketId, Nanos]
@@ -148,7 +145,6 @@ class Belongings:
             if held.pop(lease, None) is not None:
                 del owners[lease]
 
-    def _renew(self, leases: Sequence[LeaseId]) -> Iterator[LeaseResult]:
-        """Renew any number, some in each step; each result is from the last step, so what it says still holds."""
-        for start in range(0, len(leases), _RENEWED_AT_ONCE):
-            yield from self._driver.renew(tuple(leases[start : start + _RENEWED_AT_ONCE]), most=self.longest)
+    def _renew(self, leases: Sequence[LeaseId]) -> tuple[LeaseResult, ...]:
+        """Renew a few."""
+        return self._driver.renew(tuple(leases), most=self.longest) if leases else ()

@@ -4,10 +4,10 @@ It knows what a client may want, and what becomes of it all when that client is 
 reached, nor decide anything about permits. In one sentence: a lease is of one session or of none, and an ask that
 waits is of one that can be told.
 
-Everything here is synchronous, so nothing comes between two moves of one message.
+Each move is synchronous. Between two of one message anything may happen, if that takes long.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -58,17 +58,23 @@ class Session(Belongings):
     # --- coming and going ----------------------------------------------------------------------------------
 
     def begin(self, hello: Hello, voice: Voice) -> None:
-        """Its client is there, and holds what it says."""
+        """Its client is there; what it says to hold is claimed next."""
         if self.voice is not None:
             self.voice.superseded()
         self.voice = voice
         self.since = self._driver.now()
-        # They stand in line until `settle`, so that the same asks find their places again.
-        self._former = [ticket for ticket, _ in self._waiting.values()]
+        # They stand in line until `settle`, so that the same asks find their places again. There are some already if
+        # whoever came back before has not got so far.
+        self._former += [ticket for ticket, _ in self._waiting.values()]
         self._waiting = {}
         self._unclaimed = set(self._leases)
+
+    def claim(self, leases: Iterable[LeaseId]) -> None:
+        """Its client holds these, it says."""
+        voice = self.voice
+        assert voice is not None, "somebody claims who is not there"
         claimed = []
-        for lease in dict.fromkeys(hello.held):
+        for lease in leases:
             if self._may_claim(lease):
                 claimed.append(lease)
             else:
@@ -83,19 +89,23 @@ class Session(Belongings):
             if former[2] != length:
                 voice.result(result)
 
-    def settle(self) -> None:
-        """The first message has been done: what it did not speak of is taken back, for its client never got it."""
-        for ticket in self._former:
-            self._driver.abandon(ticket)
-        self._former = []
-        lost, self._unclaimed = self._unclaimed, set()
-        for lease in lost:
+    def settle(self) -> Iterator[None]:
+        """The first message has been done: what it did not speak of is taken back, for its client never got it.
+
+        One after the other; the last in line first, so that none of them is granted because another left.
+        """
+        while self._former:
+            self._driver.abandon(self._former.pop())
+            yield
+        while self._unclaimed:
+            lease = self._unclaimed.pop()
             held = self.let_go(lease)
             if held is not None:
                 self._driver.abandon(held[1])
-        # An adopted one has no ticket, and one that was asked for twice has two.
-        if rest := tuple(lease for lease in lost if self._driver.held(lease) is not None):
-            self._driver.release(rest, settled=True)
+            # An adopted one has no ticket, and one that was asked for twice has two.
+            if self._driver.held(lease) is not None:
+                self._driver.release((lease,), settled=True)
+            yield
 
     def leave(self, voice: Voice, *, disconnected: bool = True) -> None:
         """Nobody listens to ``voice`` any more: what waits leaves the line, and leases do as their resources say.
@@ -183,29 +193,21 @@ class Session(Belongings):
         else:
             self.voice.refused(op, answer.denial, waited=answer.waited)
 
-    def cancel(self, ops: Iterable[int]) -> None:
-        """These are not wanted any more: they leave the line, or are given back if they were granted meanwhile."""
-        late = set()
-        for op in ops:
-            known = self._waiting.pop(op, None)
-            if known is None:
-                late.add(op)
-            else:
-                self._driver.abandon(known[0])
-        late.discard(0)
-        granted = self._granted_to(late)
+    def cancel(self, op: int) -> bool:
+        """It is not wanted any more: it leaves the line. False if it does not wait, since it was granted meanwhile."""
+        known = self._waiting.pop(op, None)
+        if known is None:
+            return False
+        self._driver.abandon(known[0])
+        return True
+
+    def take_back(self, ops: Iterable[int]) -> None:
+        """What these were granted is given back: its own, and nobody's, which a daemon before us granted as it died."""
+        found = [self._driver.lease_of(self.client, self._prefix + str(op)) for op in ops]
+        granted = tuple([lease for lease in found if lease is not None and self._owners.get(lease, self) is self])
         if granted:
             self._disown(granted)
             self._driver.release(granted, settled=True)
-
-    def _granted_to(self, ops: set[int]) -> tuple[LeaseId, ...]:
-        """The leases of these asks: its own, and nobody's, which a daemon before us granted as it died."""
-        granted = [lease for lease, held in self._leases.items() if held[0] in ops] if ops else []
-        for op in ops:
-            lease = self._driver.lease_of(self.client, self._prefix + str(op))
-            if lease is not None and lease not in self._owners:
-                granted.append(lease)
-        return tuple(granted)
 
     def release(self, leases: tuple[LeaseId, ...], outcome: Outcome = Outcome.UNKNOWN) -> None:
         """Give back. Whose lease it is does not matter: whoever knows its id may."""
@@ -219,13 +221,12 @@ class Session(Belongings):
                 self.voice.result(result)
         self.voice.released(released)
 
-    def detach(self, leases: Iterable[LeaseId]) -> None:
-        """These are nobody's from now on, and live until their deadlines."""
+    def detach(self, lease: LeaseId) -> None:
+        """It is nobody's from now on, and lives until its deadline."""
         assert self.voice is not None, "somebody lets go who is not there"
-        for lease in leases:
-            if self.let_go(lease) is None and self._driver.held(lease) is None:
-                # A renewal of what does not live changes nothing, and says what has become of it.
-                self.voice.result(self._driver.renew((lease,), most=self.longest)[0])
+        if self.let_go(lease) is None and self._driver.held(lease) is None:
+            # A renewal of what does not live changes nothing, and says what has become of it.
+            self.voice.result(self._driver.renew((lease,), most=self.longest)[0])
 
     def adopt(self, op: int, lease: LeaseId) -> None:
         """This one is its own from now on, and renewed; whoever had it is told that it is gone."""
@@ -243,16 +244,20 @@ class Session(Belongings):
         grant = Granted(_NO_TICKET, lease, held.grants, held.deadline, 0, held.client, repeated=True)
         self.voice.granted(op, grant, result.remaining)
 
-    def keep_alive(self) -> None:
-        """Renew all that it holds."""
+    def keep_alive(self, leases: Iterable[LeaseId]) -> None:
+        """Renew those of these that it holds."""
         assert self.voice is not None, "somebody keeps alive who is not there"
-        for result in self._renew(list(self._leases)):
+        for result in self._renew([lease for lease in leases if lease in self._leases]):
             lease, length = result.lease, result.remaining
             held = self._leases.get(lease)
             # What has ended at this very instant has been told as ended.
             if length is not None and held is not None and held[2] != length:
                 self._leases[lease] = (held[0], held[1], length)
                 self.voice.result(result)
+
+    def kept_alive(self) -> None:
+        """All that it holds has been renewed."""
+        assert self.voice is not None, "somebody has kept alive who is not there"
         self.voice.kept_alive()
 
     def place(self, op: int) -> None:

@@ -34,8 +34,7 @@ def hello(request: pb.SessionRequest) -> Hello | Denial:
         bounded("hello.instance", said.instance, _MAX_INSTANCE_BYTES, _MIN_INSTANCE_BYTES)
         bounded("hello.resume", said.resume, MAX_TEXT_BYTES)
         held = tuple(said.held)
-        for index, lease in enumerate(held):
-            at_least(f"hello.held[{index}]", lease, 1)
+        _all_positive("hello.held", held)
         return Hello(
             said.client,
             said.instance,
@@ -81,8 +80,7 @@ class Asks:
             return known
         request = pb.SessionAcquire.FromString(raw)
         try:
-            for index, op in enumerate(ops):
-                at_least(f"ops[{index}]", op, 1)
+            _all_positive("ops", ops)
             nothing("ask.op", request.op, "the ops are in `ops`")
             terms = terms_of(request)
         except Malformed as malformed:
@@ -95,3 +93,10 @@ class Asks:
             if len(self._known) >= MAX_KNOWN:
                 self._known.clear()
             self._known[raw] = terms
+
+
+def _all_positive(field: str, numbers: Sequence[int]) -> None:
+    """None of them is less than 1. There may be very many, so they are looked at one by one only to say which is."""
+    if min(numbers, default=1) < 1:
+        for index, number in enumerate(numbers):
+            at_least(f"{field}[{index}]", number, 1)

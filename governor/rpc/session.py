@@ -68,7 +68,7 @@ class SessionService:
         self.sessions = Sessions(driver, reconfigured=self._answers.forget)
         self._asks = requests.Asks()
         self._reading = Reading()
-        self._turns = Turns()
+        self._turns = Turns(driver.now)
         self._streams: set[Stream] = set()
         self.start = secrets.token_hex(8)
         self._draining = False
@@ -112,13 +112,15 @@ class SessionService:
             if not self._turns.may(size):
                 await self._turns.wait(size)
             # Not before his message is there: whoever is refused as he writes it may hear of a fault of gRPC's instead.
-            caller = None if self._guard.policy is None else self._guard.caller_who_may(context, Verb.ACQUIRE)
+            stream: Stream | status.Refusal | None = None
             try:
+                caller = None if self._guard.policy is None else self._guard.caller_who_may(context, Verb.ACQUIRE)
                 stream = self._begun(raw, caller)
             finally:
-                self._turns.done(size)
+                if not isinstance(stream, Stream):
+                    self._turns.done(size)
             del raw  # for as long as the stream lasts
-            refusal = stream if isinstance(stream, status.Refusal) else await self._run(stream, context)
+            refusal = await self._run(stream, context) if isinstance(stream, Stream) else stream
         except asyncio.CancelledError:
             raise  # the client is gone, or gRPC cuts the stream off: there is nobody to tell
         except aio.BaseError:
@@ -138,7 +140,7 @@ class SessionService:
             self._streams.discard(stream)
 
     def _begun(self, raw: bytes | None, caller: Caller | Denial | None) -> Stream | status.Refusal:
-        """A stream of this caller, or of anybody where that is None, whose first message has been done."""
+        """A stream of this caller, or of anybody where that is None, whose first message is yet to be done."""
         if isinstance(caller, Denial):
             return status.refusal(caller)
         if self._stopping:
@@ -170,10 +172,7 @@ class SessionService:
             turns=self._turns,
         )
         stream.outbox.say(self._welcome(session, resumed=resumed))
-        try:
-            stream.begin(hello, request)
-        except DecodeError:
-            return UNDECODABLE
+        stream.begin(hello, request, len(raw))
         return stream
 
     def _full(self, client: str) -> status.Refusal | None:

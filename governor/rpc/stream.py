@@ -3,14 +3,14 @@
 It knows its one reader and its one writer, whose it is, and its end. It must never know how a permit is decided, or
 what a session is owed.
 
-A message is done whole before the next is read, and what one turn of the event loop brought leaves as one message:
-a gRPC message costs both sides more than all that is done in it. Nothing else ever writes to a stream: two writers
-at once would leave both waiting for ever.
+A message is done before the next is read, bit by bit, and as a rule in one go: one that takes long goes on in later
+turns of the event loop. What one turn brought leaves as one message: a gRPC message costs both sides more than all that
+is done in it. Nothing else ever writes to a stream: two writers at once would leave both waiting for ever.
 """
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeVar, cast
 
 import grpc
@@ -35,8 +35,10 @@ from governor.v1 import governor_pb2 as pb
 
 T = TypeVar("T")
 
-# Of asks that are alike, how many are done before it is seen that the client has been cut off.
-_ASKED_AT_ONCE: Final = 256
+# How much is one bit of a message: leases in one step of the engine, and claims of asks that are alike.
+AT_ONCE: Final = 64
+# Asks and cancels, each a step of its own. To look at the clock for each would cost a hundredth of it.
+FEW: Final = 4
 
 _UNTRACED: Final[Mapping[int, Trace]] = {}
 
@@ -95,6 +97,8 @@ class Stream:
         self._session = session
         self._asks = asks
         self._end: status.Refusal | None = None
+        # The first message, until it is done.
+        self._unheard: tuple[Hello, pb.SessionRequest, int] | None = None
         self.outbox = Outbox(
             answers,
             commit=driver.commit,
@@ -104,17 +108,11 @@ class Stream:
             room=room,
         )
 
-    def begin(self, hello: Hello, request: pb.SessionRequest) -> None:
-        """Do the first message."""
+    def begin(self, hello: Hello, request: pb.SessionRequest, size: int) -> None:
+        """Its client is there, and has said this, in so many bytes, which are done when it is `run`."""
         self._bound()
-        try:
-            self._session.begin(hello, self.outbox)
-            self._handle(request)
-            self._session.settle()
-        except BaseException:
-            self._session.leave(self.outbox)
-            self.outbox.drop()
-            raise
+        self._session.begin(hello, self.outbox)
+        self._unheard = hello, request, size
 
     def end(self, refusal: status.Refusal) -> None:
         """The client is told why, and nothing more."""
@@ -177,6 +175,8 @@ class Stream:
 
     async def _listen(self, context: Context) -> status.Refusal | None:
         turns = self._turns
+        if not await self._hear_first():
+            return UNDECODABLE
         while True:
             # The stubs say bytes, but at the end of a stream it is aio.EOF.
             raw: object = await context.read()
@@ -189,13 +189,38 @@ class Stream:
                 request = requests.Unopened.FromString(raw)
                 if request.HasField("hello"):
                     return _AGAIN
-                self._handle(request)
+                await self._do(self._bits(request))
             except DecodeError:
                 return UNDECODABLE
             finally:
                 turns.done(size)
             # The next may be long in coming, and what was read of 250 kB may take 8 MB.
             del raw, request
+
+    async def _hear_first(self) -> bool:
+        """Do the first message; whether it can be read."""
+        assert self._unheard is not None, "a stream runs that has not begun"
+        (hello, request, size), self._unheard = self._unheard, None
+        try:
+            await self._do(self._first_bits(hello, request))
+        except DecodeError:
+            return False
+        finally:
+            self._turns.done(size)
+        return True
+
+    async def _do(self, bits: Iterator[None]) -> None:
+        """One bit after the other, with the turns of others between them where it takes long. Raises DecodeError.
+
+        Nothing more is done for a client that is cut off in the midst of it: else one message that names the same
+        unknown lease a hundred thousand times would be done to its end, and nobody would be told.
+        """
+        turns = self._turns
+        for _ in bits:
+            if self._end is not None:
+                return
+            if turns.over():
+                await turns.pause()
 
     async def _write(self, context: Context) -> None:
         try:
@@ -207,70 +232,95 @@ class Stream:
             _LOG.exception("Session failed to answer")
             self.end(status.FAULT)
 
-    def _handle(self, request: pb.SessionRequest) -> None:
-        """All of one message; what it gives back is free for what it asks. Raises DecodeError.
+    # --- a message, bit by bit ----------------------------------------------------------------------------------
+    #
+    # Between two bits anything may happen: leases of this session end, those who wait are granted, its client may do
+    # less than before. It is still the same voice that the session speaks with: of two streams the older one ends.
 
-        Nothing more is done for a client that is cut off in the midst of it: else one message that names the same
-        unknown lease a hundred thousand times would hold up everybody else to its end.
-        """
-        session, caller = self._session, self._caller
-        if cancels := request.cancels:
-            session.cancel(cancels)
-        for leases in self._some(request.releases):
-            session.release(leases if caller is None else self._own(leases, caller))
-        if outcomes := request.outcomes:
-            self._release(outcomes)
-        for leases in self._some(request.detaches):
-            session.detach(leases)
-        for adopt in self._each(request.adopts):
+    def _first_bits(self, hello: Hello, request: pb.SessionRequest) -> Iterator[None]:
+        for leases in _some(tuple(dict.fromkeys(hello.held))):
+            self._session.claim(leases)
+            yield
+        yield from self._bits(request)
+        yield from self._session.settle()
+
+    def _bits(self, request: pb.SessionRequest) -> Iterator[None]:
+        """What it gives back is free for what it asks."""
+        session = self._session
+        late: list[int] = []
+        for ops in _some(request.cancels, FEW):
+            late += [op for op in ops if not session.cancel(op)]
+            yield
+        for ops in _some(late):
+            session.take_back(ops)
+            yield
+        for leases in _some(cast("Sequence[LeaseId]", request.releases)):
+            self._give_back(leases)
+            yield
+        for releases in _some(request.outcomes):
+            self._release(releases)
+            yield
+        for lease in cast("Sequence[LeaseId]", request.detaches):
+            session.detach(lease)
+            yield
+        for adopt in request.adopts:
             self._adopt(adopt.op, LeaseId(adopt.lease_id))
-        self._ask(request)
+            yield
+        yield from self._asks_of(request)
         if request.keep_alive:
-            session.keep_alive()
-        for op in self._each(request.places):
+            for leases in _some(tuple(session.leases)):
+                session.keep_alive(leases)
+                yield
+            session.kept_alive()
+        # Once each, and not as often as it is named: that would cost its sender a byte or two each time.
+        for op in dict.fromkeys(request.places):
             session.place(op)
+            yield
         self.outbox.handled()
 
-    def _ask(self, request: pb.SessionRequest) -> None:
-        session, caller = self._session, self._caller
+    def _asks_of(self, request: pb.SessionRequest) -> Iterator[None]:
         follows = self._follower is not None
         if follows:
             self._traces = traces_of(request)
-        for raw in self._each(cast("Sequence[bytes]", request.acquires)):
-            op, terms = self._asks.read(raw)
-            if follows:
-                self._follow(op)
-            if isinstance(terms, Denial):
-                self._refused(op, terms)
-            elif caller is None:
-                session.acquire(op, *terms)
-            else:
-                self._acquire_as(caller, op, terms)
-        for alike in self._each(request.alike):
-            self._ask_alike(list(alike.ops), cast("bytes", alike.ask))
+        read, acquire = self._asks.read, self._session.acquire
+        for some in _some(cast("Sequence[bytes]", request.acquires), FEW):
+            caller = self._caller
+            for raw in some:
+                op, terms = read(raw)
+                if follows:
+                    self._follow(op)
+                if isinstance(terms, Denial):
+                    self._refused(op, terms)
+                elif caller is None:
+                    acquire(op, *terms)
+                else:
+                    self._acquire_as(caller, op, terms)
+            yield
+        for alike in request.alike:
+            yield from self._ask_alike(list(alike.ops), cast("bytes", alike.ask))
         if follows:
             self._traces = _UNTRACED  # the next message may be long in coming
 
-    def _ask_alike(self, ops: list[int], raw: bytes) -> None:
+    def _ask_alike(self, ops: list[int], raw: bytes) -> Iterator[None]:
         terms = self._asks.read_alike(ops, raw)
         if isinstance(terms, Denial):
-            for op in self._each(ops):
+            for op in ops:
                 self._follow(op)
                 self._refused(op, terms)
-            return
-        if (caller := self._caller) is not None:
-            for op in self._each(ops):
+                yield
+        elif self._caller is not None or self._traces:
+            for op in ops:
                 self._follow(op)
-                self._acquire_as(caller, op, terms)
-            return
-        if self._traces:
-            for op in self._each(ops):
-                self._follow(op)
-                self._session.acquire(op, *terms)
-            return
-        self._follow(0)  # none of them from anything
-        for start in self._each(range(0, len(ops), _ASKED_AT_ONCE)):
-            self._session.acquire_alike(ops[start : start + _ASKED_AT_ONCE], *terms)
+                if self._caller is None:
+                    self._session.acquire(op, *terms)
+                else:
+                    self._acquire_as(self._caller, op, terms)
+                yield
+        else:
+            for some in _some(ops, AT_ONCE // (len(terms[0]) or 1)):
+                self._follow(0)  # none of them from anything
+                self._session.acquire_alike(some, *terms)
+                yield
 
     def _follow(self, op: int) -> None:
         """Whoever traces is told of the next ask."""
@@ -293,12 +343,14 @@ class Stream:
         else:
             self._refused(op, denial, claims)
 
-    def _own(self, leases: tuple[LeaseId, ...], caller: Caller) -> tuple[LeaseId, ...]:
+    def _give_back(self, leases: Sequence[LeaseId], outcome: Outcome = Outcome.UNKNOWN) -> None:
         """Those of these that he may give back; of the others he is told."""
-        foreign = self._guard.foreign(caller, leases)
-        for result in foreign.values():
-            self.outbox.result(result)
-        return tuple(lease for lease in leases if lease not in foreign) if foreign else leases
+        named = tuple(leases)
+        if self._caller is not None and (foreign := self._guard.foreign(self._caller, named)):
+            for result in foreign.values():
+                self.outbox.result(result)
+            named = tuple(lease for lease in named if lease not in foreign)
+        self._session.release(named, outcome)
 
     def _adopt(self, op: int, lease: LeaseId) -> None:
         foreign = {} if self._caller is None else self._guard.foreign(self._caller, (lease,), renew=True)
@@ -316,19 +368,10 @@ class Stream:
             outcome = OUTCOMES.get(release.outcome, Outcome.UNKNOWN)
             by_outcome.setdefault(outcome, []).append(LeaseId(release.lease_id))
         for outcome, leases in by_outcome.items():
-            named = tuple(leases)
-            self._session.release(named if self._caller is None else self._own(named, self._caller), outcome)
+            self._give_back(leases, outcome)
 
-    def _each(self, named: Iterable[T]) -> Iterator[T]:
-        """One after the other, until the client is cut off."""
-        for one in named:
-            if self._end is not None:
-                return
-            yield one
 
-    def _some(self, leases: Sequence[int]) -> Iterator[tuple[LeaseId, ...]]:
-        """As many at once as in a call, until the client is cut off."""
-        for start in range(0, len(leases), translate.MAX_LEASE_IDS):
-            if self._end is not None:
-                return
-            yield cast("tuple[LeaseId, ...]", tuple(leases[start : start + translate.MAX_LEASE_IDS]))
+def _some(named: Sequence[T], at_once: int = AT_ONCE) -> Iterator[Sequence[T]]:
+    """So many of them at a time."""
+    for start in range(0, len(named), at_once):
+        yield named[start : start + at_once]

@@ -1,40 +1,66 @@
 """Turns: whose message is done in this turn of the event loop, and whose in a later one.
 
-It knows how long messages are, and how long one took. It must never know what is in them.
+It knows how long messages are, and how long each has been done. It must never know what is in them.
 
-A message is done whole, and may be of 256 KiB, which takes up to a fifth of a second. Without this, each stream that
-has one would do it in the same turn, and a call of somebody else, which needs a dozen turns, would wait for all of them
-each time. So what one turn does has a bound, in the order in which messages came; and a large one is done alone, with
-a rest after it in which everybody else has the event loop.
+A message may be of 256 KiB, which takes seconds if each of its bytes asks for much, and a call of somebody else needs
+a dozen turns of the loop. So one turn does no more than some milliseconds of messages, in the order in which they came,
+and none of them for longer than a slice. What is left of it is done in later turns: one slice of one such message in
+each, all of them by turns, with rests between in which everybody else has the loop. A large message is not even opened
+before it may be begun: open, it may be thirty times as large.
 """
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
-# Bytes that are done in one turn, and what each message counts for beside its own: some milliseconds at most, and more
-# than a turn brings of programs that work.
+from governor.core.types import MILLISECOND, Nanos
+
+# For how long one message is done, before others have their turn.
+SLICE: Final[Nanos] = 2 * MILLISECOND
+# For how long new ones are begun in one turn.
+SHARE: Final[Nanos] = 2 * MILLISECOND
+# Bytes that are begun in one turn, and what each message counts for beside its own: more than a turn brings of programs
+# that work. One that is larger by itself is large.
 IN_ONE_TURN: Final = 8192
 EACH: Final = 64
-# How many times as long as a large one took none of them is done.
-RESTS: Final = 1
+# How many large ones are under way at once.
+LARGE_AT_ONCE: Final = 4
+# How many turns of the loop come between two slices of those that take more than one. Turns and not a time: in each,
+# everybody else goes on by a step, however long that takes, and if there is nobody they are over at once.
+RESTS: Final = 12
+
+_Turn = asyncio.Future[None]
 
 
 class Turns:
-    """Those of one server. Whoever `may`, or has waited, does his message at once, and then says that it is `done`."""
+    """Those of one server. Whoever `may`, or has waited, does his message at once, and then says that it is `done`.
 
-    def __init__(self) -> None:
+    While he does it he asks now and then whether his slice is `over`; then he must `pause`.
+    """
+
+    def __init__(self, now: Callable[[], Nanos]) -> None:
+        self._now = now
+        # Of the message that is just being done: until when, and whether that is its first slice.
+        self._until: Nanos = 0
+        self._first = True
+        # Of this turn of the loop: the bytes that are left, and until when messages are begun; None: none has been.
         self._left = IN_ONE_TURN
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
-        # Large ones, and since when one of them is being done; they rest while there is none.
-        self._large: deque[asyncio.Future[None]] = deque()
-        self._busy = False
-        self._began = 0.0
+        self._over: Nanos | None = None
+        self._waiting: deque[tuple[int, _Turn]] = deque()
+        # Those whose turn it was, and whose time was over before they could begin.
+        self._late: list[tuple[int, _Turn]] = []
+        # Those that have had a slice, and large ones that may begin; whether the next slice is on its way to anybody.
+        self._long: deque[_Turn] = deque()
+        self._going = False
+        # How many large ones are under way, and who waits until there are fewer.
+        self._large = 0
+        self._larger: deque[_Turn] = deque()
 
     def may(self, size: int) -> bool:
         """Whether a message of so many bytes may be done now."""
         left = self._left
-        if left <= 0 or self._waiting or size > IN_ONE_TURN:
+        if left <= 0 or self._waiting or size > IN_ONE_TURN or not self._begin():
             return False
         if left == IN_ONE_TURN:
             asyncio.get_running_loop().call_soon(self._next_turn)
@@ -43,31 +69,51 @@ class Turns:
 
     async def wait(self, size: int) -> None:
         """Until one of so many bytes may be."""
-        loop = asyncio.get_running_loop()
-        turn: asyncio.Future[None] = loop.create_future()
-        if size <= IN_ONE_TURN:
-            self._waiting.append((size, turn))
-            await turn
+        if size > IN_ONE_TURN:
+            await self._wait_large()
             return
-        self._large.append(turn)
-        if not self._busy:
-            self._next_large()
-        try:
+        turn = _turn()
+        self._waiting.append((size, turn))
+        await turn
+        while not self._begin():
+            turn = _turn()
+            self._late.append((size, turn))
             await turn
-        except asyncio.CancelledError:
-            if not turn.cancelled():  # it was given, and nobody takes it
-                self._next_large()
-            raise
-        self._began = loop.time()
+
+    def over(self) -> bool:
+        """Whether it is for others now."""
+        return self._now() >= self._until
+
+    async def pause(self) -> None:
+        """Until the message that is being done may be done for another while."""
+        if not self._first:
+            self._rest()
+        await self._next_slice()
 
     def done(self, size: int) -> None:
-        """One of so many bytes has been."""
+        """One of so many bytes has been, or will not be."""
         if size > IN_ONE_TURN:
-            loop = asyncio.get_running_loop()
-            loop.call_later((loop.time() - self._began) * RESTS, self._next_large)
+            self._less_large()
+        if not self._first:
+            self._rest()
+
+    # --- the first slice of each --------------------------------------------------------------------------------
+
+    def _begin(self) -> bool:
+        """One may be, if there is time left in this turn."""
+        now = self._now()
+        if self._over is None:
+            self._over = now + SHARE
+        elif now >= self._over:
+            return False
+        self._until = now + SLICE
+        self._first = True
+        return True
 
     def _next_turn(self) -> None:
-        self._left, waiting = IN_ONE_TURN, self._waiting
+        self._left, self._over, waiting = IN_ONE_TURN, None, self._waiting
+        waiting.extendleft(reversed(self._late))
+        self._late.clear()
         while waiting and self._left > 0:
             size, turn = waiting.popleft()
             if not turn.done():
@@ -76,11 +122,69 @@ class Turns:
         if self._left != IN_ONE_TURN:
             asyncio.get_running_loop().call_soon(self._next_turn)
 
-    def _next_large(self) -> None:
-        while self._large:
-            turn = self._large.popleft()
-            if not turn.done():
-                self._busy = True
-                turn.set_result(None)
-                return
-        self._busy = False
+    # --- large ones ---------------------------------------------------------------------------------------------
+
+    async def _wait_large(self) -> None:
+        if self._large < LARGE_AT_ONCE:
+            self._large += 1
+        else:
+            turn = _turn()
+            self._larger.append(turn)
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if not turn.cancelled():  # it was given, and nobody takes it
+                    self._less_large()
+                raise
+        try:
+            await self._next_slice()
+        except asyncio.CancelledError:
+            self._less_large()
+            raise
+
+    def _less_large(self) -> None:
+        """One of those that are under way is not any more."""
+        if not _give(self._larger):
+            self._large -= 1
+
+    # --- all other slices ---------------------------------------------------------------------------------------
+
+    async def _next_slice(self) -> None:
+        turn = _turn()
+        self._long.append(turn)
+        if not self._going:
+            self._going = True
+            asyncio.get_running_loop().call_soon(self._next_long)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            self._first = True  # whose slice was the last is not known here, and has been seen to
+            if not turn.cancelled():
+                self._next_long()
+            raise
+        self._until = self._now() + SLICE
+        self._first = False
+
+    def _rest(self, turns: int = RESTS) -> None:
+        """The next slice is so many turns away."""
+        if turns:
+            asyncio.get_running_loop().call_soon(self._rest, turns - 1)
+        else:
+            self._next_long()
+
+    def _next_long(self) -> None:
+        self._going = _give(self._long)
+
+
+def _turn() -> _Turn:
+    return asyncio.get_running_loop().create_future()
+
+
+def _give(waiting: deque[_Turn]) -> bool:
+    """It is the turn of the first who still waits; whether there is anybody."""
+    while waiting:
+        turn = waiting.popleft()
+        if not turn.done():
+            turn.set_result(None)
+            return True
+    return False

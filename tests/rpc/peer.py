@@ -31,6 +31,11 @@ def want(op: int, resource: str = "sem", permits: int = 1, wait: Nanos | None = 
     return made
 
 
+def nobodys(number: int) -> range:
+    """So many leases that nobody has; whoever gives them back is told of each, for two bytes or three."""
+    return range(1000, 1000 + number)
+
+
 def length(duration: Duration) -> Nanos:
     """In nanoseconds."""
     return duration.ToNanoseconds()

@@ -20,7 +20,7 @@ from governor.rpc.outbox import MAX_UNREAD, Outbox
 from governor.rpc.room import ANYBODYS, MAX_SLOW, Room
 from governor.v1 import governor_pb2 as pb
 from tests.rpc.conftest import RESOURCES, World, ask, until, world
-from tests.rpc.peer import Peer, hello, want
+from tests.rpc.peer import Peer, hello, nobodys, want
 from tests.rpc.refusals import Refused
 from tests.rpc.wire import Wire, framed
 
@@ -189,7 +189,7 @@ class TestUnread:
         monkeypatch.setattr(session, "Room", lambda _: room)
         async with world(folder, *RESOURCES) as governor:
             start = pb.SessionRequest(hello=hello(), acquires=[want(1, permits=2), want(2, permits=2)])
-            more = pb.SessionRequest(places=[2] * (2 * ANYBODYS)).SerializeToString()
+            more = pb.SessionRequest(releases=nobodys(2 * ANYBODYS)).SerializeToString()
             for number in range(3):
                 start.hello.instance = f"{number:032x}"
                 wire = await _deaf(governor)
@@ -201,10 +201,10 @@ class TestUnread:
     async def test_a_session_that_is_given_up_is_counted(self, governor: World) -> None:
         """And another goes on."""
         other = await Peer.begin(governor)
-        wire = await governor.wire()
+        wire = await _deaf(governor)
         start = pb.SessionRequest(hello=hello(), acquires=[want(1, permits=2), want(2, permits=2)])
-        more = framed(pb.SessionRequest(places=[2] * 5000).SerializeToString())
-        wire.unfinished_call("Session", framed(start.SerializeToString()) + more * 8)
+        more = framed(pb.SessionRequest(releases=nobodys(5000)).SerializeToString())
+        wire.unfinished_call("Session", framed(start.SerializeToString()) + more * 4)
 
         await until(lambda: governor.reached[Bound.UNREAD] == 1)
 

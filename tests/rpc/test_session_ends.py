@@ -16,7 +16,7 @@ from governor.rpc.outbox import Outbox
 from governor.session import Session
 from governor.v1 import governor_pb2 as pb
 from tests.rpc.conftest import MAX_WAITERS, RESOURCES, World, declared, until, world
-from tests.rpc.peer import Peer, hello, length, want
+from tests.rpc.peer import Peer, hello, length, nobodys, want
 
 AT_ONCE = replace(declared("at-once", SemaphoreSpec(2)), on_disconnect=0)
 GRACE = declared("grace", SemaphoreSpec(2))
@@ -191,7 +191,7 @@ async def test_whoever_does_not_read_is_cut_off(governor: World) -> None:
 
     async with asyncio.timeout(60):
         while governor.in_use("at-once"):
-            await slow.say(places=[2] * 2000)
+            await slow.say(releases=nobodys(2000))
 
     assert governor.waiters == 0
     assert len((await other.do(acquires=[want(2, "keep")])).grants) == 1
@@ -205,11 +205,11 @@ async def test_whoever_does_not_read_is_cut_off(governor: World) -> None:
 @pytest.mark.parametrize(
     "named",
     [
-        {"releases": [9999] * 40_000},
-        {"detaches": [9999] * 40_000},
+        {"releases": nobodys(40_000)},
+        {"detaches": nobodys(40_000)},
         {"adopts": [pb.SessionAdopt(lease_id=9)] * 40_000},
         {"acquires": [pb.SessionAcquire()] * 40_000},
-        {"places": [2] * 40_000},
+        {"outcomes": [pb.SessionRelease(lease_id=lease) for lease in nobodys(40_000)]},
     ],
     ids=lambda named: next(iter(named)),
 )
@@ -240,11 +240,11 @@ async def test_a_client_that_is_stuck_but_owes_nothing_is_left_alone(governor: W
     """Little enough lies there unread."""
     peer = await Peer.begin(governor, acquires=[want(1, permits=2), want(2)])
     for _ in range(6):
-        await peer.say(places=[2] * 2000)
+        await peer.say(releases=nobodys(2000))
 
     heard = await peer.hears(lambda heard: heard.handled == 7)
 
-    assert len(heard.queued) == 12_000
+    assert len(heard.results) == 12_000
     assert governor.in_use() == 2
 
 

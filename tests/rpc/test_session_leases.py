@@ -238,6 +238,17 @@ async def test_to_adopt_ones_own_changes_nothing(governor: World) -> None:
     assert governor.in_use() == 0
 
 
+async def test_what_was_adopted_was_not_asked_for_by_this_process(governor: World) -> None:
+    """So a cancel of the op under which another process had asked for it is about an ask of one's own."""
+    peer, other = await Peer.begin(governor, hello(client="you")), await Peer.begin(governor)
+    lease = await peer.acquire(7)
+    await other.do(adopts=[pb.SessionAdopt(op=1, lease_id=lease.id)])
+
+    await other.do(cancels=[7])
+
+    assert governor.in_use() == 1
+
+
 @pytest.mark.parametrize("resources", [1, 3])
 async def test_a_lease_over_several_resources_is_one_lease(governor: World, resources: int) -> None:
     """Told once when it ends."""
