@@ -1,5 +1,6 @@
 """What every test may ask for. Fixtures of one area live in that area's own conftest."""
 
+import gc
 import os
 import signal
 import time
@@ -79,7 +80,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if item.name == "runTest":  # a state machine of Hypothesis
                 item.add_marker(pytest.mark.timeout(_COMPUTES_S))
     long = [_HERE / name for name in _LONG]
-    items.sort(key=lambda item: not any(item.path.is_relative_to(each) for each in long))
+    late = {path: not any(path.is_relative_to(each) for each in long) for path in {item.path for item in items}}
+    items.sort(key=lambda item: late[item.path])
+
+
+def pytest_collection_finish() -> None:
+    """All tests live to the end, at which pytest looks five times, in every worker, for what was left behind."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

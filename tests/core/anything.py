@@ -3,6 +3,7 @@
 It knows what is usual and what is rare. It must never know what becomes of it.
 """
 
+from functools import cache
 from typing import Final, TypeVar
 
 from hypothesis import strategies as st
@@ -96,12 +97,26 @@ other_resources = st.lists(st.sampled_from(NAMES), unique=True, min_size=3).flat
 )
 
 
+# All three are kept: to look into a strategy that it has not seen before takes Hypothesis longer than to draw from it.
+@cache
 def claims(names: tuple[str, ...]) -> st.SearchStrategy[tuple[Claim, ...]]:
     """Of some of these; one claim as a rule."""
     claim = st.builds(Claim, st.sampled_from(names), mostly(7, st.just(1), st.sampled_from((2, 3))))
     one = claim.map(lambda single: (single,))
     several = st.lists(claim, min_size=min(2, len(names)), max_size=3, unique_by=lambda claim: claim.resource)
     return mostly(3, one, several.map(tuple))
+
+
+@cache
+def any_name(names: tuple[str, ...]) -> st.SearchStrategy[str]:
+    """One of these, or in rare cases of what may not be there."""
+    return mostly(15, st.sampled_from(names), st.sampled_from((*NAMES, "nowhere")))
+
+
+@cache
+def any_claims(names: tuple[str, ...]) -> st.SearchStrategy[tuple[Claim, ...]]:
+    """Of some of these, or in rare cases of what may not be there."""
+    return mostly(15, claims(names), claims((*NAMES, "nowhere")))
 
 
 malformed_claims = st.one_of(

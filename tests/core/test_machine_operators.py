@@ -21,7 +21,7 @@ from governor.core.kinds.pool import PoolSpec
 from governor.core.limit import LimitSpec
 from governor.core.resource import ResourceSpec
 from governor.core.types import Claim, Nanos, Standing
-from tests.core.anything import NAMES, extremes, lengths, mostly, other_resources, rate_limits, semaphores
+from tests.core.anything import NAMES, any_name, extremes, lengths, mostly, other_resources, rate_limits, semaphores
 from tests.core.compared import compared
 from tests.core.test_machine import EngineMachine, many
 
@@ -40,7 +40,7 @@ class OperatorMachine(EngineMachine):
     def some_resource(self, data: st.DataObject, *kinds: str) -> str:
         """The name of one that is there, of these kinds if there is any; rarely of one that is not."""
         names = [name for name, r in self.model.resources.items() if not kinds or r.spec.kind in kinds]
-        return data.draw(mostly(15, st.sampled_from(names or NAMES), st.sampled_from((*NAMES, "nowhere"))))
+        return data.draw(any_name(tuple(names or NAMES)))
 
     @rule(data=st.data(), standing=st.sampled_from(CLOSED))
     def close(self, data: st.DataObject, standing: Standing) -> None:
