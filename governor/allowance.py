@@ -12,11 +12,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from governor.access import Client
-from governor.config.units import format_duration
 from governor.core.effects import Abandoned, Denied, Effect, Granted, LeaseEnded, Queued
 from governor.core.limit import Limit
 from governor.core.types import Claim, Denial, Grant, Nanos, Reason, TicketId
 from governor.driver import Driver
+from governor.units import format_duration
 from governor.wording import count
 
 

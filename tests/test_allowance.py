@@ -7,7 +7,6 @@ import pytest
 from governor.access import Client
 from governor.allowance import Allowances, _Has
 from governor.config.clients import asked_at
-from governor.config.units import Rate
 from governor.core.effects import Granted, Queued
 from governor.core.engine import Engine
 from governor.core.kinds.rate_limit import RateLimitSpec, Window
@@ -16,6 +15,7 @@ from governor.core.resource import ResourceSpec
 from governor.core.types import MILLISECOND, SECOND, Claim, LeaseId, Reason
 from governor.driver import Driver
 from governor.testing.clock import FakeClock
+from governor.units import Rate
 
 SPECS = (
     ResourceSpec("sem", SemaphoreSpec(6), 30 * SECOND, 60 * SECOND, 2 * SECOND, 30 * SECOND, 100),

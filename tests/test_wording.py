@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from governor.config.units import parse_duration
+from governor.units import parse_duration
 from governor.wording import (
     DAY,
     HOUR,

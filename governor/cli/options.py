@@ -147,7 +147,7 @@ class Duration(click.ParamType[int]):
         """The nanoseconds, or a usage error that shows how durations are written."""
         if isinstance(value, int):
             return value
-        from governor.config.units import MAX_DURATION, UnitError, parse_duration
+        from governor.units import MAX_DURATION, UnitError, parse_duration
 
         try:
             length = parse_duration(value)

@@ -16,7 +16,7 @@ from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_sc
 
 from governor.address import AddressError
 from governor.config.nodes import Broken, MappingNode, Scalar, found
-from governor.config.units import UnitError
+from governor.units import UnitError
 
 T = TypeVar("T")
 

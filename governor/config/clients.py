@@ -19,10 +19,10 @@ from governor.config.nodes import ListNode, MappingNode, Scalar
 from governor.config.problems import path
 from governor.config.resources import window
 from governor.config.terms import MAX_WAITERS
-from governor.config.units import Rate
 from governor.config.values import LEASE, MAX_NAME, RATE, one_of, whole
 from governor.core.kinds.rate_limit import RateLimitSpec
 from governor.core.types import MAX_PERMITS, Nanos
+from governor.units import Rate
 
 # Every token that is sent is compared with all of them, at some 100 ns each.
 MAX_CLIENTS: Final = 256

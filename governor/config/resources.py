@@ -13,7 +13,6 @@ from governor.config.accepts import Context
 from governor.config.declared import SOME, Conflict, Declared, list_of
 from governor.config.nodes import MappingNode
 from governor.config.terms import Terms
-from governor.config.units import Rate
 from governor.config.values import (
     RATE,
     RATE_OR_UNLIMITED,
@@ -25,6 +24,7 @@ from governor.core.kinds.rate_limit import Window as WindowSpec
 from governor.core.kinds.semaphore import SemaphoreSpec
 from governor.core.limit import LimitSpec
 from governor.core.types import MAX_PERMITS
+from governor.units import Rate
 
 PERMITS: Final = whole_or_unlimited(0, MAX_PERMITS)
 BURSTS: Final = whole(1, MAX_PERMITS)

@@ -17,9 +17,9 @@ from governor.config.change import SettingChange
 from governor.config.load import Config
 from governor.config.pages import Http
 from governor.config.problems import path
-from governor.config.units import format_duration, format_size
 from governor.tls import Tls
 from governor.tracing import Tracing
+from governor.units import format_duration, format_size
 
 # Everything else that is not about resources holds from the start to the end of a daemon.
 AT_ONCE: Final = frozenset({"clients", "drain_timeout", "watch", "max_client_series"})

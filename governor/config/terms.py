@@ -13,11 +13,11 @@ from pydantic_core import CoreSchema
 from governor.config.accepts import Context
 from governor.config.declared import Conflict, Declared, given
 from governor.config.nodes import MappingNode, found
-from governor.config.units import DAY, format_duration
 from governor.config.values import LEASE, LENGTH_OR_ZERO, ON_DISCONNECT, whole
 from governor.core.limit import LimitSpec
 from governor.core.resource import ResourceSpec
 from governor.core.types import SECOND, Nanos
+from governor.units import DAY, format_duration
 
 # What holds where a file says nothing.
 DEFAULT_LEASE: Final[Nanos] = 30 * SECOND

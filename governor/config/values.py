@@ -14,9 +14,9 @@ from governor.address import Address, TcpAddress, UnixAddress, parse, parse_tcp
 from governor.config.accepts import Accepts, Context, HintError, fault
 from governor.config.nodes import Scalar
 from governor.config.problems import spoken
-from governor.config.units import MAX_DURATION, Rate, format_duration, parse_duration, parse_rate, parse_size
 from governor.core.kinds.pool import Order
 from governor.core.types import MAX_PERMITS, MILLISECOND, MIN_LEASE, Nanos
+from governor.units import MAX_DURATION, Rate, format_duration, parse_duration, parse_rate, parse_size
 
 if TYPE_CHECKING:
     from pydantic.json_schema import JsonSchemaValue

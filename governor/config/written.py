@@ -9,7 +9,6 @@ from itertools import islice
 from typing import Final
 
 from governor.config.change import SettingChange
-from governor.config.units import Rate, format_duration, format_rate
 from governor.config.values import KEEP, RELEASE, UNLIMITED
 from governor.core.kinds.pool import MemberSpec, PoolSpec
 from governor.core.kinds.rate_limit import RateLimitSpec, Window
@@ -17,6 +16,7 @@ from governor.core.kinds.semaphore import SemaphoreSpec
 from governor.core.limit import LimitSpec
 from governor.core.resource import ResourceSpec
 from governor.core.types import Nanos
+from governor.units import Rate, format_duration, format_rate
 
 # In the place of what must not be shown.
 HIDDEN: Final = "(not shown)"

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from governor.belongings import Belongings
-from governor.config.units import Rate, format_rate
 from governor.core.snapshot import LeaseView, MemberView, ResourceSnapshot, WaiterView, WindowView
 from governor.core.types import MILLISECOND, SECOND, Nanos, Said
 from governor.http.document import PAGE_HASH
 from governor.http.sight import Head
 from governor.session import Session
+from governor.units import Rate, format_rate
 from governor.wording import said
 
 Json = str | int | float | None | Sequence["Json"] | Mapping[str, "Json"]

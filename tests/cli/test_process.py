@@ -191,6 +191,24 @@ def test_a_command_pays_only_for_what_it_uses() -> None:
     assert loaded.isdisjoint({"aiohttp", "asyncio", "grpc", "pydantic", "rich", "yaml", "governor.core.engine"})
 
 
+@pytest.mark.parametrize(
+    ("command", "others"),
+    [("acquire", set()), ("run", {"grpc", "governor.cli.connection"})],
+)
+def test_a_length_of_time_is_read_without_the_config(command: str, others: set[str]) -> None:
+    """What reads YAML takes longer to load than all that `governor run` needs."""
+    words = ["governor", command, "jobs", "--wait", "1s", "--lease", "1m", "--address", "unix:/nonexistent"]
+    loaded = imported_by(
+        f"import sys; sys.argv = {[*words, *(['--', 'true'] if command == 'run' else [])]}\n"
+        "from governor.cli.main import main; assert main() == 3"
+    )
+
+    assert "governor.units" in loaded
+    assert loaded.isdisjoint(
+        {"aiohttp", "pydantic", "rich", "yaml", "governor.config", "governor.core.engine"} | others
+    )
+
+
 def test_the_list_of_commands_loads_none_of_them() -> None:
     """However many there come to be, the page of all costs no more."""
     loaded = imported_by("import sys; sys.argv = ['governor', '-h']\nfrom governor.cli.main import main; main()")

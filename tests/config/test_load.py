@@ -16,7 +16,6 @@ from governor.config import DEFAULT, ConfigError, Problem, load, loads
 from governor.config.clients import asked_at
 from governor.config.pages import Http
 from governor.config.settings import at_next_start, at_once
-from governor.config.units import DAY, HOUR, MINUTE, Rate
 from governor.core.kinds.pool import MemberSpec, Order, PoolSpec
 from governor.core.kinds.rate_limit import RateLimitSpec, Window
 from governor.core.kinds.semaphore import SemaphoreSpec
@@ -27,6 +26,7 @@ from governor.durability import Durability, OnStoreError
 from governor.tls import Tls
 from governor.token import digest
 from governor.tracing import Tracing
+from governor.units import DAY, HOUR, MINUTE, Rate
 from tests.config.reading import ENVIRON, complaints, config
 
 EXAMPLES = Path(__file__).parents[2] / "config" / "examples"

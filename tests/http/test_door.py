@@ -17,12 +17,12 @@ from governor.access import Client, Verb, digest_of
 from governor.address import TcpAddress
 from governor.certificates import Certificates
 from governor.config.clients import asked_at
-from governor.config.units import Rate
 from governor.core.types import SECOND, Claim, Denial, Reason
 from governor.http.door import Door, sans
 from governor.http.server import HttpServer, serve
 from governor.rpc.guard import Guard
 from governor.tls import Tls
+from governor.units import Rate
 from tests.certificates import Authority, Pair, certificates_of
 from tests.core.declared import semaphore
 from tests.http.conftest import Daemon

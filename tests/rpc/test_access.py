@@ -16,10 +16,10 @@ from grpc_reflection.v1alpha import reflection_pb2
 from governor.access import Client, Verb, digest_of
 from governor.address import UnixAddress
 from governor.config.clients import asked_at
-from governor.config.units import Rate
 from governor.core.kinds.semaphore import SemaphoreSpec
 from governor.core.types import SECOND, Claim, Denial, LeaseId
 from governor.rpc.admin import Where
+from governor.units import Rate
 from governor.v1 import admin_pb2
 from governor.v1 import governor_pb2 as pb
 from governor.v1.admin_pb2_grpc import AdminStub

@@ -12,7 +12,6 @@ from typing import Final
 
 from governor.clock import Clock
 from governor.config.override import SettingError, overridden
-from governor.config.units import DAY, format_duration
 from governor.core.effects import LeaseResult, LeaseState, Steered, SteerProblem, SteerRefused
 from governor.core.limit import LimitSpec
 from governor.core.resource import ResourceSpec
@@ -25,6 +24,7 @@ from governor.rpc.calls import Answer
 from governor.rpc.fields import MAX_NAME_BYTES, MAX_TEXT_BYTES, Malformed, bounded, length_of
 from governor.rpc.status import Hindrance
 from governor.sessions import Sessions
+from governor.units import DAY, format_duration
 from governor.v1 import admin_pb2
 from governor.wording import count
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from governor.belongings import Belongings
-from governor.config.units import Rate, format_rate
 from governor.config.written import settings
 from governor.core.snapshot import (
     LeaseView,
@@ -21,6 +20,7 @@ from governor.core.types import Nanos
 from governor.rpc import translate
 from governor.rpc.translate import fill_duration
 from governor.session import Session
+from governor.units import Rate, format_rate
 from governor.v1 import admin_pb2
 
 _MEMBER_STATES: Final = {

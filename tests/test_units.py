@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from governor.config.units import (
+from governor.core.types import MILLISECOND, SECOND
+from governor.units import (
     DAY,
     HOUR,
     MAX_DURATION,
@@ -19,7 +20,6 @@ from governor.config.units import (
     parse_rate,
     parse_size,
 )
-from governor.core.types import MILLISECOND, SECOND
 
 
 @pytest.mark.parametrize(
