@@ -165,7 +165,7 @@ simulate: .venv/dev.stamp
 # Much of it waits for processes, so there are more workers than processors. tests/conftest.py says what begins first.
 test-shells: .venv/dev.stamp build/node/stamp build/page/stamp
 	@echo "== tests of everything else"
-	@$(py) -m pytest tests --ignore=tests/core --numprocesses=4 --dist=loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	@$(py) -m pytest tests --ignore=tests/core --numprocesses=5 --dist=loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 # The state machines of the engine and of the client for minutes, not seconds, and with other examples each time.
 test-long: .venv/dev.stamp
