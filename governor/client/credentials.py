@@ -59,7 +59,7 @@ class Credentials:
             cert, key = self._own()
             if cert is not None:
                 _show(context, os.fspath(cert), os.fspath(key or cert), named=self._cert is None)
-        except TlsError as error:
+        except ValueError as error:  # a TlsError, or what Python says of a path that can be none
             raise token.TokenError(f"TLS: {error}") from None
         return context
 

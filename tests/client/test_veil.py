@@ -2,6 +2,7 @@
 
 import ssl
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -162,6 +163,17 @@ def test_files_that_are_no_certificates_are_said(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=str(tmp_path)):
             credentials.context()
+
+
+@pytest.mark.parametrize("given", [{"ca": "a\0b"}, {"cert": "a\0b"}, {"cert": ("a", "a\0b")}])
+def test_a_path_that_can_be_none_is_said_as_any_other(
+    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any]
+) -> None:
+    """Else it would end the thread that connects."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").touch()
+    with pytest.raises(TokenError, match=r"^TLS: .*null byte"):
+        Credentials(**{"ca": authority.cert, **given}).context()
 
 
 # Of what is to be shown: the files that GOVERNOR_CERT and GOVERNOR_KEY name, and how what is said of them ends.
