@@ -10,7 +10,7 @@ before it may be begun: open, it may be thirty times as large.
 """
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Final
 
@@ -31,6 +31,8 @@ LARGE_AT_ONCE: Final = 4
 RESTS: Final = 12
 
 _Turn = asyncio.Future[None]
+# In the order in which they came. Whoever gives up leaves at once: the others may take long, and he come back at once.
+_Waiting = OrderedDict[_Turn, None]
 
 
 class Turns:
@@ -51,11 +53,11 @@ class Turns:
         # Those whose turn it was, and whose time was over before they could begin.
         self._late: list[tuple[int, _Turn]] = []
         # Those that have had a slice, and large ones that may begin; whether the next slice is on its way to anybody.
-        self._long: deque[_Turn] = deque()
+        self._long: _Waiting = OrderedDict()
         self._going = False
         # How many large ones are under way, and who waits until there are fewer.
         self._large = 0
-        self._larger: deque[_Turn] = deque()
+        self._larger: _Waiting = OrderedDict()
 
     def may(self, size: int) -> bool:
         """Whether a message of so many bytes may be done now."""
@@ -129,11 +131,11 @@ class Turns:
             self._large += 1
         else:
             turn = _turn()
-            self._larger.append(turn)
+            self._larger[turn] = None
             try:
                 await turn
             except asyncio.CancelledError:
-                if not turn.cancelled():  # it was given, and nobody takes it
+                if not _left(self._larger, turn):
                     self._less_large()
                 raise
         try:
@@ -151,7 +153,7 @@ class Turns:
 
     async def _next_slice(self) -> None:
         turn = _turn()
-        self._long.append(turn)
+        self._long[turn] = None
         if not self._going:
             self._going = True
             asyncio.get_running_loop().call_soon(self._next_long)
@@ -159,7 +161,7 @@ class Turns:
             await turn
         except asyncio.CancelledError:
             self._first = True  # whose slice was the last is not known here, and has been seen to
-            if not turn.cancelled():
+            if not _left(self._long, turn):
                 self._next_long()
             raise
         self._until = self._now() + SLICE
@@ -180,11 +182,17 @@ def _turn() -> _Turn:
     return asyncio.get_running_loop().create_future()
 
 
-def _give(waiting: deque[_Turn]) -> bool:
-    """It is the turn of the first who still waits; whether there is anybody."""
+def _give(waiting: _Waiting) -> bool:
+    """It is the turn of the first who waits; whether there is anybody."""
     while waiting:
-        turn = waiting.popleft()
-        if not turn.done():
+        turn, _ = waiting.popitem(last=False)
+        if not turn.done():  # he has given up, and does not know yet
             turn.set_result(None)
             return True
     return False
+
+
+def _left(waiting: _Waiting, turn: _Turn) -> bool:
+    """He has given up. False: his turn was given to him, and nobody takes it."""
+    waiting.pop(turn, None)
+    return turn.cancelled()

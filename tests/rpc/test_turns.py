@@ -183,3 +183,25 @@ async def test_who_gives_up_holds_up_nobody(size: int, length: Nanos) -> None:
         await loop.pass_by(2 * RESTS)
         assert not loop.turns._going
         loop.end()
+
+
+@pytest.mark.parametrize("size", [1000, LARGE])
+async def test_of_who_gives_up_nothing_is_kept(size: int) -> None:
+    """However many come and go while those before them take long."""
+    loop = Loop()
+    before = [asyncio.create_task(loop.do(number, LARGE, *[SLICE] * 20)) for number in range(LARGE_AT_ONCE)]
+    await loop.pass_by(2)
+    for _ in range(5):
+        others = [asyncio.create_task(loop.do(99, size, SLICE, SLICE)) for _ in range(50)]
+        await loop.pass_by(5)
+        for each in others:
+            each.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await loop.pass_by(2)
+        turns = loop.turns
+        assert len(turns._waiting) + len(turns._late) + len(turns._larger) == 0
+        assert len(turns._long) <= LARGE_AT_ONCE
+    await asyncio.gather(*before)
+    loop.end()
+
+    assert loop.turns._large == 0
