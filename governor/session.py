@@ -92,11 +92,9 @@ class Session(Belongings):
     def settle(self) -> Iterator[None]:
         """The first message has been done: what it did not speak of is taken back, for its client never got it.
 
-        One after the other; the last in line first, so that none of them is granted because another left.
+        One after the other.
         """
-        while self._former:
-            self._driver.abandon(self._former.pop())
-            yield
+        yield from self.spare(0)
         while self._unclaimed:
             lease = self._unclaimed.pop()
             held = self.let_go(lease)
@@ -105,6 +103,16 @@ class Session(Belongings):
             # An adopted one has no ticket, and one that was asked for twice has two.
             if self._driver.held(lease) is not None:
                 self._driver.release((lease,), settled=True)
+            yield
+
+    def spare(self, most: int) -> Iterator[None]:
+        """Give up former places until there are no more than ``most``, which new asks would be added to.
+
+        Whoever comes back again and again in the midst of it would have more each time. The last in line go first, so
+        that none is granted because another left, and of asks that were repeated the repetitions.
+        """
+        while len(self._former) > most:
+            self._driver.abandon(self._former.pop())
             yield
 
     def leave(self, voice: Voice, *, disconnected: bool = True) -> None:

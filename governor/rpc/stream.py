@@ -29,7 +29,7 @@ from governor.rpc.outbox import Outbox
 from governor.rpc.room import Room
 from governor.rpc.traces import NO_TRACE, Trace, traces_of
 from governor.rpc.turns import Turns
-from governor.session import Session
+from governor.session import MAX_WAITING, Session
 from governor.tracing import SESSION
 from governor.v1 import governor_pb2 as pb
 
@@ -241,6 +241,7 @@ class Stream:
         for leases in _some(tuple(dict.fromkeys(hello.held))):
             self._session.claim(leases)
             yield
+        yield from self._session.spare(MAX_WAITING)
         yield from self._bits(request)
         yield from self._session.settle()
 
@@ -298,6 +299,7 @@ class Stream:
             yield
         for alike in request.alike:
             yield from self._ask_alike(list(alike.ops), cast("bytes", alike.ask))
+            yield  # to read it takes a while, also for no op at all
         if follows:
             self._traces = _UNTRACED  # the next message may be long in coming
 

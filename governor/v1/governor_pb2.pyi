@@ -829,7 +829,8 @@ Global___PoolMembers: _TypeAlias = PoolMembers  # noqa: Y015
 @_typing.final
 class SessionRequest(_message.Message):
     """What a client says on its session. The operations of one message are done in
-    the order of these fields, so what it gives back is free for what it asks.
+    the order of these fields, so what it gives back is free for what it asks, but
+    for what others take meanwhile: one that takes long is not done in one go.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

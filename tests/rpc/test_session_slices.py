@@ -6,7 +6,7 @@ the midst of a message, that stops there until it has happened.
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,10 @@ import pytest
 from governor.core.effects import Denied, Effect, Granted, Queued
 from governor.core.events import Event, Release, Renew
 from governor.core.kinds.semaphore import SemaphoreSpec
-from governor.core.types import SECOND, LeaseId
+from governor.core.types import SECOND, Denial, LeaseId
 from governor.driver import Driver
+from governor.rpc import requests
+from governor.rpc.fields import Terms
 from governor.rpc.outbox import Outbox
 from governor.rpc.stream import AT_ONCE
 from governor.rpc.turns import SLICE, Turns
@@ -50,16 +52,18 @@ def slice_all(governor: World) -> None:
 
 
 class Stop:
-    """A message stops after so many of its bits, in the midst of it, until it is to go on."""
+    """A message stops in the midst of it, after so many of its bits or once something holds, until it is to go on."""
 
-    def __init__(self, governor: World, after: int = 3) -> None:
+    def __init__(self, governor: World, after: int = 3, *, once: Callable[[], bool] | None = None) -> None:
         turns = turns_of(governor)
-        self._left = after
+        self._left, self._once = after, once
         self.there, self._go = asyncio.Event(), asyncio.Event()
         turns.over = self._over  # type: ignore[method-assign]
         turns.pause = self._pause  # type: ignore[method-assign]
 
     def _over(self) -> bool:
+        if self._once is not None:
+            return self._once()
         self._left -= 1
         return self._left == 0
 
@@ -104,6 +108,8 @@ HELD = {"alike": [together(OPS, "open")]}
         ({}, {"alike": [together(OPS, "sem", 2)]}),
         ({}, {"alike": [together(OPS, "sem", 0)]}),
         ({}, {"alike": [pb.SessionAcquires(ops=OPS, ask=pb.SessionAcquire())]}),
+        ({}, {"alike": [together((), "open")] * MANY}),
+        ({}, {"alike": [pb.SessionAcquires()] * MANY}),
         (WAITING, {"alike": [together(OPS, "sem")]}),
         (HELD, {"alike": [together(OPS, "open")]}),
         (HELD, {"keep_alive": True}),
@@ -144,13 +150,14 @@ async def test_so_they_have_in_the_first_message(governor: World, what: str, mon
 
 
 class _Units:
-    """Steps of the engine, of each lease, or answers, if those are more: how many, and how many in one turn at most."""
+    """Steps of the engine, of each lease, or else answers and asks that are read: how many, and at most in one turn."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.total = self.most = 0
         self._loop = asyncio.get_running_loop()
         self._steps = self._answers = 0
         step, answers, alike = Driver._step, Outbox._count, Driver.ask_alike
+        read = requests.Asks.read_alike
 
         def stepping(driver: Driver, event: Event) -> list[Effect]:
             self._add(len(event.leases) if isinstance(event, (Release, Renew)) else 1, 0)
@@ -165,6 +172,11 @@ class _Units:
             self._add(0, entries)
             answers(outbox, entries)
 
+        def reading(asks: requests.Asks, ops: Sequence[int], raw: bytes) -> Terms | Denial:
+            self._add(0, 1)
+            return read(asks, ops, raw)
+
+        monkeypatch.setattr(requests.Asks, "read_alike", reading)
         monkeypatch.setattr(Driver, "_step", stepping)
         monkeypatch.setattr(Driver, "ask_alike", asking)
         monkeypatch.setattr(Outbox, "_count", answering)
@@ -315,6 +327,33 @@ async def test_who_comes_back_again_in_the_midst_of_coming_back_loses_nothing(go
     assert places[10] < places[60], "both have the places that they had"
     done = await third.do(releases=held)
     assert sorted(grant.op for grant in done.grants) == [10, 60]
+
+
+async def test_who_comes_back_again_and_again_stands_in_line_no_more_often(
+    governor: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Than twice as often as a session may: at the places that it had, and at those that it asks for now."""
+    monkeypatch.setattr("governor.session.MAX_WAITING", 50)
+    monkeypatch.setattr("governor.rpc.stream.MAX_WAITING", 50)
+    holder = await Peer.begin(governor, acquires=[want(1, permits=2)])
+    peer = await Peer.begin(governor, alike=[together(range(1, 41), "sem")])
+    session = governor.sessions.find(peer.session)
+    assert session is not None
+    again = hello("me", peer.hello.instance, peer.session)
+    peers = [Peer(governor) for _ in range(5)]
+    for number, each in enumerate(peers, 1):
+        stop = Stop(governor, once=lambda: session.waiters == 40)
+        # The former one is in the midst of its first message, and has not got so far that it gives up what was before.
+        await each.say(hello=again, alike=[together(range(100 * number, 100 * number + 40), "sem")])
+        await stop.reached()
+        assert governor.waiters <= 100
+    Stop(governor, after=0)
+
+    last = await Peer.begin(governor, again, alike=[together(range(1, 41), "sem")])
+
+    assert governor.waiters == 40
+    assert [place.ahead for place in last.heard.queued] == list(range(40)), "at the places that it had at first"
+    assert len(holder.heard.grants) == 1
 
 
 async def test_a_stop_in_the_midst_of_a_message_takes_nothing_back(governor: World) -> None:
