@@ -14,6 +14,7 @@ from typing import Any
 import grpc
 import pytest
 
+from governor.access import Client, Verb, digest_of
 from governor.core.effects import Denied, Effect, Granted, Queued
 from governor.core.events import Event, Release, Renew
 from governor.core.kinds.semaphore import SemaphoreSpec
@@ -354,6 +355,39 @@ async def test_who_comes_back_again_and_again_stands_in_line_no_more_often(
     assert governor.waiters == 40
     assert [place.ahead for place in last.heard.queued] == list(range(40)), "at the places that it had at first"
     assert len(holder.heard.grants) == 1
+
+
+@pytest.mark.parametrize("alike", [False, True])
+async def test_what_a_client_may_is_asked_anew_in_the_midst_of_a_message(folder: Path, *, alike: bool) -> None:
+    """Whose caps are lowered goes on by the new ones, and who may not ask any more is cut off there."""
+    known = (digest_of(b"token of c"),)
+    message: dict[str, Any] = {"acquires": [want(op, "open") for op in OPS]}
+    if alike:
+        message = {"alike": [together(OPS, "open")]}
+    async with world(folder, *RESOURCES, clients=(Client("c", known),)) as governor:
+        peer = await Peer.begin(governor, by="token of c")
+        stop = Stop(governor)
+        await peer.say(**message)
+        await stop.reached()
+        before = governor.in_use("open")
+        governor.guard.declare((Client("c", known, max_permits=before + 1),))
+        stop.go_on()
+        heard = await peer.hears(lambda heard: heard.handled == 2)
+        assert 0 < before < len(heard.grants) + len(heard.refusals) == MANY
+        assert [grant.op for grant in heard.grants] == list(range(1, before + 2))
+
+        governor.guard.declare((Client("c", known),))
+        peer = await Peer.begin(governor, by="token of c")
+        stop = Stop(governor)
+        await peer.say(**message)
+        await stop.reached()
+        then = governor.in_use("open")
+        governor.guard.declare((Client("c", known, verbs=frozenset({Verb.READ})),))
+        stop.go_on()
+        error = await peer.end()
+        assert error is not None
+        assert error.code() is grpc.StatusCode.PERMISSION_DENIED
+        assert before < then == governor.in_use("open") < MANY
 
 
 async def test_a_stop_in_the_midst_of_a_message_takes_nothing_back(governor: World) -> None:
