@@ -245,6 +245,15 @@ def _begin(command: Sequence[str], stderr: int, *, forked: bool) -> "Process | s
         os.close(stderr)
 
 
+def is_running(pid: int) -> bool:
+    """Whether there is such a process."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 def until(condition: Callable[[], bool], what: str) -> None:
     """Look again and again, for a bounded time, until it holds."""
     end = time.monotonic() + BOUND

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.process import is_running
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 DEMO = ROOT / "config" / "examples" / "demo.py"
 BOUND = 50
@@ -31,15 +33,6 @@ def demo(scratch: Path) -> Iterator[subprocess.Popen[str]]:
             yield process
         finally:
             process.kill()
-
-
-def is_running(pid: int) -> bool:
-    """Whether there is such a process."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def test_the_demo_shows_what_it_claims(tmp_path: Path) -> None:

@@ -1,10 +1,9 @@
 """What tests start does not outlive them, however they end."""
 
-import os
 import subprocess
 import sys
 
-from tests.e2e.process import BOUND, ROOT, until
+from tests.e2e.process import BOUND, ROOT, is_running, until
 
 # A test that fails before the line that would have ended its daemon.
 FAILS = """
@@ -22,12 +21,4 @@ def test_a_daemon_that_nobody_ended_ends_with_whoever_started_it() -> None:
     )
 
     assert run.stderr == "it failed\n"
-    until(lambda: not _lives(int(run.stdout)), "the daemon has ended")
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+    until(lambda: not is_running(int(run.stdout)), "the daemon has ended")
